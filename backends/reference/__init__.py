@@ -1,0 +1,1 @@
+"""The reference backend: eager torch behind a delegate, to test plugins, borders and numbers."""

@@ -1,0 +1,1 @@
+"""The XNNPACK backend: ExecuTorch's CPU delegate."""

@@ -1,0 +1,118 @@
+"""Cede the subgraphs of an exported PyTorch program to the backends that claim them.
+
+Nothing heavy is imported until it is used: `import cede` imports neither torch nor ExecuTorch.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from cede.api import check, export, lower, partitioner, plan, report, run
+    from cede.config import Config, load_config
+    from cede.errors import (
+        CedeError,
+        ConfigError,
+        LoweringError,
+        PlanError,
+        PluginError,
+        PolicyError,
+    )
+    from cede.hookspec import hookimpl
+    from cede.layer import current_layer, layer
+    from cede.plan import Plan
+    from cede.types import (
+        Availability,
+        Backend,
+        Claim,
+        Code,
+        Finding,
+        Keep,
+        Op,
+        OpGraph,
+        Partitioner,
+        Program,
+        Reason,
+        Refusal,
+        Settlement,
+    )
+
+_HOME = {
+    "cede.api": ("check", "export", "lower", "partitioner", "plan", "report", "run"),
+    "cede.config": ("Config", "load_config"),
+    "cede.errors": (
+        "CedeError",
+        "ConfigError",
+        "LoweringError",
+        "PlanError",
+        "PluginError",
+        "PolicyError",
+    ),
+    "cede.hookspec": ("hookimpl",),
+    "cede.layer": ("current_layer", "layer"),
+    "cede.plan": ("Plan",),
+    "cede.types": (
+        "Availability",
+        "Backend",
+        "Claim",
+        "Code",
+        "Finding",
+        "Keep",
+        "Op",
+        "OpGraph",
+        "Partitioner",
+        "Program",
+        "Reason",
+        "Refusal",
+        "Settlement",
+    ),
+}
+_FROM = {name: module for module, names in _HOME.items() for name in names}
+
+__all__ = [
+    "Availability",
+    "Backend",
+    "CedeError",
+    "Claim",
+    "Code",
+    "Config",
+    "ConfigError",
+    "Finding",
+    "Keep",
+    "LoweringError",
+    "Op",
+    "OpGraph",
+    "Partitioner",
+    "Plan",
+    "PlanError",
+    "PluginError",
+    "PolicyError",
+    "Program",
+    "Reason",
+    "Refusal",
+    "Settlement",
+    "check",
+    "current_layer",
+    "export",
+    "hookimpl",
+    "layer",
+    "load_config",
+    "lower",
+    "partitioner",
+    "plan",
+    "report",
+    "run",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _FROM:
+        raise AttributeError(f"module 'cede' has no attribute {name!r}")
+    value = getattr(import_module(_FROM[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

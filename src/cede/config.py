@@ -1,0 +1,68 @@
+"""The config: YAML files of `configs/` or your own, with `key=value` overrides."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(kw_only=True)
+class LimitsConfig:
+    """Bounds on one backend's delegates; null keeps the backend's own."""
+
+    min_ops: int | None = None
+    max_delegates: int | None = None
+
+
+@dataclass(kw_only=True)
+class PluginsConfig:
+    """Which plugins are loaded.
+
+    Attributes:
+        files: local `.py` plugins, relative to the config file; one that fails is fatal.
+        disable: distributions whose plugins are left out.
+        prefer: for a name that two distributions bring, the distribution that wins.
+        strict: whether any plugin that fails is fatal.
+        seconds: how long one plugin may take to load.
+    """
+
+    files: list[str] = field(default_factory=list)
+    disable: list[str] = field(default_factory=list)
+    prefer: dict[str, str] = field(default_factory=dict)
+    strict: bool = False
+    seconds: float = 30.0
+
+
+@dataclass(kw_only=True)
+class CheckConfig:
+    """How `--check` compares with eager: |program - eager| <= atol + rtol * |eager|."""
+
+    atol: float = 1e-4
+    rtol: float = 1e-4
+
+
+@dataclass(kw_only=True)
+class Config:
+    """Everything that decides a plan.
+
+    Attributes:
+        backends: backend names in priority order; the first that claims an op gets it.
+        partitioners: partitioner names in priority order; empty takes all of those backends.
+        options: per backend, checked against the backend's own options.
+        limits: per backend.
+        settle: how rivals are settled.
+        strict: whether a silent loss (an op left, a plugin failed) is an error.
+        seconds: how long one partitioner may take to answer.
+        plugins: which plugins are loaded.
+        check: tolerances.
+    """
+
+    backends: list[str] = field(default_factory=list)
+    partitioners: list[str] = field(default_factory=list)
+    options: dict[str, Any] = field(default_factory=dict)
+    limits: dict[str, LimitsConfig] = field(default_factory=dict)
+    settle: str = "priority"
+    strict: bool = False
+    seconds: float = 120.0
+    plugins: PluginsConfig = field(default_factory=PluginsConfig)
+    check: CheckConfig = field(default_factory=CheckConfig)

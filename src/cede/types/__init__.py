@@ -1,0 +1,47 @@
+"""The records that plugins and the spine exchange. Frozen, keyword-only, and free of torch."""
+
+from cede.types.answers import Claim, Code, Keep, Partitioner, Program, Reason, Refusal, Spec
+from cede.types.backend import Availability, Backend, Limits, LoadedProgram, NoOptions
+from cede.types.contest import Contest, Delegation, Finding, Loss, Part, Settlement
+from cede.types.graph import (
+    Argument,
+    Dim,
+    GraphInput,
+    InputKind,
+    Op,
+    OpGraph,
+    Ref,
+    SymbolBounds,
+    TensorFact,
+)
+
+__all__ = [
+    "Argument",
+    "Availability",
+    "Backend",
+    "Claim",
+    "Code",
+    "Contest",
+    "Delegation",
+    "Dim",
+    "Finding",
+    "GraphInput",
+    "InputKind",
+    "Keep",
+    "Limits",
+    "LoadedProgram",
+    "Loss",
+    "NoOptions",
+    "Op",
+    "OpGraph",
+    "Part",
+    "Partitioner",
+    "Program",
+    "Reason",
+    "Ref",
+    "Refusal",
+    "Settlement",
+    "Spec",
+    "SymbolBounds",
+    "TensorFact",
+]

@@ -1,0 +1,97 @@
+"""How a claimed subgraph is compiled and run, and whether that can be done here."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from cede.types.answers import Spec
+    from cede.types.graph import Op
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Availability:
+    """What can be done here; each field is None, or why not and what to install.
+
+    Attributes:
+        claim: deciding which ops it takes.
+        lower: compiling a delegate.
+        run: executing the program.
+    """
+
+    claim: str | None = None
+    lower: str | None = None
+    run: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """Bounds on the delegates of one backend; None is no bound.
+
+    Attributes:
+        min_ops: a delegate with fewer ops is dropped (reason "too-small").
+        max_delegates: only the largest ones stay.
+    """
+
+    min_ops: int | None = None
+    max_delegates: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NoOptions:
+    """Options of a backend that has none."""
+
+
+class LoadedProgram(Protocol):
+    """A `.pte` that a backend's own runner has loaded."""
+
+    def run(self, inputs: Sequence[Any], method: str = "forward") -> list[Any]:
+        """Call a method with its flat inputs, get its flat outputs. State lives between calls."""
+
+
+def _available() -> Availability:
+    return Availability()
+
+
+def _no_specs(options: Any) -> Sequence[Spec]:
+    return ()
+
+
+def _nothing() -> None:
+    return None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Backend:
+    """A backend, as its plugin describes it. Callables import what is heavy when called.
+
+    Attributes:
+        name: lower-case name, unique among backends.
+        delegate_id: the id that stands in the `.pte` ("XnnpackBackend").
+        available: what can be done on this machine; quick, imports nothing that may hang.
+        register: makes ExecuTorch know the backend's compiler, before lowering.
+        compile_specs: compile specs for these options, used for claims that bring none.
+        cost: predicted seconds of one op, None if unknown.
+        limits: bounds on its delegates, unless the config says otherwise.
+        connected: whether a delegate must be weakly connected.
+        options: a dataclass of options; the config's `options.<name>` is checked against it.
+        load: how a `.pte` with this delegate is run where ExecuTorch's own runtime can't.
+        quantizers: names of the quantizers made for it.
+        encodings: names of the weight encodings it computes with natively.
+    """
+
+    name: str
+    delegate_id: str
+    available: Callable[[], Availability] = _available
+    register: Callable[[], None] = _nothing
+    compile_specs: Callable[[Any], Sequence[Spec]] = _no_specs
+    cost: Callable[[Op], float | None] | None = None
+    limits: Limits = field(default_factory=Limits)
+    connected: bool = False
+    options: type = NoOptions
+    load: Callable[[bytes], LoadedProgram] | None = None
+    quantizers: tuple[str, ...] = ()
+    encodings: tuple[str, ...] = ()
