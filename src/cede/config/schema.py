@@ -1,17 +1,22 @@
-"""The config: YAML files of `configs/` or your own, with `key=value` overrides."""
+"""What may stand in a config, with types, defaults and bounds."""
 
 from __future__ import annotations
 
+import threading
 from dataclasses import dataclass, field
 from typing import Any
+
+COUNT = {"least": 0}
+SECONDS = {"above": 0, "most": threading.TIMEOUT_MAX}
+TOLERANCE = {"least": 0}
 
 
 @dataclass(kw_only=True)
 class LimitsConfig:
     """Bounds on one backend's delegates; null keeps the backend's own."""
 
-    min_ops: int | None = None
-    max_delegates: int | None = None
+    min_ops: int | None = field(default=None, metadata=COUNT)
+    max_delegates: int | None = field(default=None, metadata=COUNT)
 
 
 @dataclass(kw_only=True)
@@ -20,6 +25,7 @@ class PluginsConfig:
 
     Attributes:
         files: local `.py` plugins, relative to the config file; one that fails is fatal.
+            `load_config` makes them absolute.
         disable: distributions whose plugins are left out.
         prefer: for a name that two distributions bring, the distribution that wins.
         strict: whether any plugin that fails is fatal.
@@ -30,15 +36,15 @@ class PluginsConfig:
     disable: list[str] = field(default_factory=list)
     prefer: dict[str, str] = field(default_factory=dict)
     strict: bool = False
-    seconds: float = 30.0
+    seconds: float = field(default=30.0, metadata=SECONDS)
 
 
 @dataclass(kw_only=True)
 class CheckConfig:
     """How `--check` compares with eager: |program - eager| <= atol + rtol * |eager|."""
 
-    atol: float = 1e-4
-    rtol: float = 1e-4
+    atol: float = field(default=1e-4, metadata=TOLERANCE)
+    rtol: float = field(default=1e-4, metadata=TOLERANCE)
 
 
 @dataclass(kw_only=True)
@@ -55,6 +61,8 @@ class Config:
         seconds: how long one partitioner may take to answer.
         plugins: which plugins are loaded.
         check: tolerances.
+        origins: where keys came from, for messages: dotted path -> file or "override". Not a key
+            of the YAML; `load_config` sets it.
     """
 
     backends: list[str] = field(default_factory=list)
@@ -63,6 +71,15 @@ class Config:
     limits: dict[str, LimitsConfig] = field(default_factory=dict)
     settle: str = "priority"
     strict: bool = False
-    seconds: float = 120.0
+    seconds: float = field(default=120.0, metadata=SECONDS)
     plugins: PluginsConfig = field(default_factory=PluginsConfig)
     check: CheckConfig = field(default_factory=CheckConfig)
+    origins: dict[str, str] = field(
+        default_factory=dict, compare=False, repr=False, metadata={"key": False}
+    )
+
+    def origin(self, path: str) -> str:
+        """Where the value at a dotted path came from: the origin of its nearest parent."""
+        while path and path not in self.origins:
+            path = path.rpartition(".")[0]
+        return self.origins.get(path, "config")

@@ -1,0 +1,15 @@
+"""The config: YAML files of `configs/` or your own, with `key=value` overrides."""
+
+from cede.config.load import load_config, ready_configs
+from cede.config.options import check_options
+from cede.config.schema import CheckConfig, Config, LimitsConfig, PluginsConfig
+
+__all__ = [
+    "CheckConfig",
+    "Config",
+    "LimitsConfig",
+    "PluginsConfig",
+    "check_options",
+    "load_config",
+    "ready_configs",
+]

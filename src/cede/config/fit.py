@@ -1,0 +1,170 @@
+"""Fit plain values to a dataclass with OmegaConf; collect every problem, not only the first."""
+
+from __future__ import annotations
+
+import math
+import types
+from collections.abc import Mapping
+from dataclasses import MISSING, dataclass, field, fields, is_dataclass
+from typing import TYPE_CHECKING, Any, Union, get_args, get_origin, get_type_hints
+
+from cede.nearest import suggestion
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_WORDS = {
+    bool: "true or false",
+    int: "a whole number",
+    float: "a number",
+    str: "a text",
+    type(None): "null",
+    Any: "anything",
+}
+
+
+@dataclass(kw_only=True)
+class Problems:
+    """Problems found so far, one line each, with where each value came from."""
+
+    origin: Callable[[str], str]
+    lines: list[str] = field(default_factory=list)
+
+    def add(self, path: str, message: str, origin: str | None = None) -> None:
+        """Note one problem with the value at a dotted path."""
+        line = f"{origin or self.origin(path)}: {path}: {message}"
+        if line not in self.lines:
+            self.lines.append(line)
+
+
+def fit(kind: type, values: Mapping[Any, Any], path: str, problems: Problems) -> Any:
+    """An instance of the dataclass with these values, converted as OmegaConf does ("5" -> 5).
+
+    Args:
+        kind: a dataclass that OmegaConf can structure.
+        values: plain Python values, nothing left to resolve.
+        path: dotted path of `values` in the config, "" at the root.
+        problems: unknown keys, wrong types and numbers out of bounds are added here.
+
+    Returns:
+        The instance, or None if a field without default has no value. It is only of use when no
+        problem was added.
+    """
+    from omegaconf import OmegaConf
+    from omegaconf.errors import OmegaConfBaseException
+
+    node = OmegaConf.structured(kind)
+    OmegaConf.set_readonly(node, False)
+    hints = get_type_hints(kind)
+    known = {f.name: f for f in fields(kind) if f.metadata.get("key", True)}
+    made: dict[str, Any] = {}
+    for key, value in values.items():
+        at = f"{path}.{key}" if path else str(key)
+        if key not in known:
+            near = suggestion(str(key), known, prefix=f"{path}." if path else "")
+            problems.add(at, f"unknown key; {near}")
+            continue
+        hint = hints[key]
+        is_section = _dataclass_of(hint) is not None or get_origin(hint) is dict
+        if value is None and is_section:
+            continue
+        if (inner := _dataclass_of(hint)) is not None and isinstance(value, Mapping):
+            made[key] = fit(inner, value, at, problems)
+        elif (inner := _dataclass_of(_dict_value(hint))) and isinstance(value, Mapping):
+            made[key] = _fit_each(inner, value, at, problems)
+        elif value == "???":
+            problems.add(at, f"has no value yet (???); give {_expected(hint)}")
+        else:
+            try:
+                node[key] = value
+            except OmegaConfBaseException:
+                problems.add(at, f"got {_given(value)}, expected {_expected(hint)}")
+            else:
+                made[key] = _plain(node[key], hint)
+                _check_bounds(made[key], known[key].metadata, at, problems)
+    return _make(kind, made, path, problems)
+
+
+def _fit_each(inner: type, values: Mapping[Any, Any], at: str, problems: Problems) -> Any:
+    made = {}
+    for name, value in values.items():
+        if isinstance(value, Mapping):
+            made[str(name)] = fit(inner, value, f"{at}.{name}", problems)
+        elif value is None:
+            made[str(name)] = inner()
+        else:
+            problems.add(f"{at}.{name}", f"got {_given(value)}, expected keys with values")
+    return made
+
+
+def _make(kind: type, made: dict[str, Any], path: str, problems: Problems) -> Any:
+    lacking = [
+        f.name
+        for f in fields(kind)
+        if f.name not in made and f.default is MISSING and f.default_factory is MISSING
+    ]
+    hints = get_type_hints(kind)
+    for name in lacking:
+        at = f"{path}.{name}" if path else name
+        problems.add(at, f"is missing; give {_expected(hints[name])}")
+    return None if lacking else kind(**made)
+
+
+def _plain(value: Any, hint: Any) -> Any:
+    from omegaconf import OmegaConf
+
+    if OmegaConf.is_config(value):
+        value = OmegaConf.to_object(value)
+    wants_tuple = any(get_origin(h) is tuple for h in (hint, *get_args(hint)))
+    return tuple(value) if wants_tuple and isinstance(value, list) else value
+
+
+def _check_bounds(value: Any, bounds: Mapping[str, Any], at: str, problems: Problems) -> None:
+    if not bounds or not isinstance(value, (int, float)):
+        return
+    least, above, most = (bounds.get(key) for key in ("least", "above", "most"))
+    if not math.isfinite(value):
+        problems.add(at, f"is {value:g}, must be a finite number")
+    elif least is not None and value < least:
+        problems.add(at, f"is {value:g}, must not be below {least}")
+    elif above is not None and value <= above:
+        problems.add(at, f"is {value:g}, must be above {above}")
+    elif most is not None and value > most:
+        problems.add(at, f"is {value:g}, must be at most {most:g}")
+
+
+def _dataclass_of(hint: Any) -> type | None:
+    for option in (hint, *get_args(hint)) if _is_union(hint) else (hint,):
+        if isinstance(option, type) and is_dataclass(option):
+            return option
+    return None
+
+
+def _dict_value(hint: Any) -> Any:
+    return get_args(hint)[1] if get_origin(hint) is dict else None
+
+
+def _is_union(hint: Any) -> bool:
+    return get_origin(hint) in (Union, types.UnionType)
+
+
+def _given(value: Any) -> str:
+    if value is None:
+        return "null"
+    shown = repr(value)
+    shown = shown if len(shown) <= 60 else shown[:57] + "..."
+    return f"{shown} ({type(value).__name__})"
+
+
+def _expected(hint: Any) -> str:
+    if _is_union(hint):
+        return " or ".join(_expected(option) for option in get_args(hint))
+    if get_origin(hint) in (list, tuple):
+        return f"a list, each {_expected(get_args(hint)[0])}"
+    if get_origin(hint) is dict:
+        return f"keys, each with {_expected(get_args(hint)[1])}"
+    if isinstance(hint, type) and is_dataclass(hint):
+        return "keys with values: " + ", ".join(f.name for f in fields(hint))
+    if isinstance(hint, type) and hasattr(hint, "__members__"):
+        return "one of " + ", ".join(hint.__members__)
+    return _WORDS.get(hint, getattr(hint, "__name__", str(hint)))

@@ -1,0 +1,69 @@
+"""What a config says about backends, against the backends that there are."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import is_dataclass
+from typing import TYPE_CHECKING, Any
+
+from cede.config.fit import Problems, fit
+from cede.errors import ConfigError, PluginError
+from cede.nearest import suggestion
+
+if TYPE_CHECKING:
+    from cede.config.schema import Config
+    from cede.types import Backend
+
+
+def check_options(config: Config, backends: Mapping[str, Backend]) -> dict[str, Any]:
+    """Options of every backend, as instances of its own options dataclass.
+
+    Args:
+        config: from `load_config`.
+        backends: every backend there is, by name.
+
+    Returns:
+        Backend name -> instance of `Backend.options`, defaults where the config says nothing. A
+        backend that the config does not mention and whose options lack a default is left out.
+
+    Raises:
+        ConfigError: every unknown backend under `backends`, `options` or `limits`, every unknown
+            option and every value of a wrong type, one a line.
+        PluginError: options of a backend that are no dataclass OmegaConf can structure.
+    """
+    problems = Problems(origin=config.origin)
+    for name in config.backends:
+        if name not in backends:
+            problems.add("backends", f"unknown backend {name}; {suggestion(name, backends)}")
+    for section in ("options", "limits"):
+        for name in getattr(config, section):
+            if name not in backends:
+                near = suggestion(name, backends, prefix=f"{section}.")
+                problems.add(f"{section}.{name}", f"unknown backend; {near}")
+    found = {}
+    for name, backend in backends.items():
+        asked = name in config.backends or name in config.options
+        own = problems if asked else Problems(origin=config.origin)
+        if (made := _options(backend, config.options.get(name), own)) is not None:
+            found[name] = made
+    if problems.lines:
+        raise ConfigError("\n".join(problems.lines))
+    return found
+
+
+def _options(backend: Backend, values: Any, problems: Problems) -> Any:
+    from omegaconf.errors import OmegaConfBaseException
+
+    at = f"options.{backend.name}"
+    if values is not None and not isinstance(values, Mapping):
+        problems.add(at, f"got {values!r} ({type(values).__name__}), expected keys with values")
+        return None
+    try:
+        if not is_dataclass(backend.options):
+            raise TypeError(f"{backend.options!r} is no dataclass")
+        return fit(backend.options, values or {}, at, problems)
+    except (OmegaConfBaseException, TypeError, NameError) as error:
+        raise PluginError(
+            f"backend {backend.name}: its options can't be read from a config: "
+            f"{str(error).splitlines()[0]}; give its plugin a dataclass of plain types"
+        ) from error
