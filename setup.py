@@ -6,5 +6,8 @@ from setuptools import setup
 
 for link in ("partitioners", "backends", "quant", "configs"):
     if not (Path(__file__).parent / "src" / "cede" / link).is_dir():
-        raise SystemExit(f"src/cede/{link} is not a folder: check out with core.symlinks=true")
+        raise SystemExit(
+            f"src/cede/{link} is no folder: clone with git config core.symlinks=true, "
+            "or take the source archive (.tar.gz) instead of the zip"
+        )
 setup()

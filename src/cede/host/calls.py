@@ -1,0 +1,113 @@
+"""Calling the hooks that decide and observe: each implementation on its own, none can abort."""
+
+from __future__ import annotations
+
+import sys
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from cede.host.guard import Trouble, guarded
+from cede.types import Finding, Settlement
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    import click
+
+    from cede.host.load import Plugin
+    from cede.plan import Plan
+    from cede.types import Contest, OpGraph
+
+SEVERITIES = ("note", "warning", "error")
+
+
+def settle(
+    plugins: Sequence[Plugin], contest: Contest, seconds: float
+) -> tuple[Settlement, tuple[str, ...]]:
+    """The first settlement that a plugin gives, else cede's own; with warnings."""
+    warnings: list[str] = []
+    for plugin, call in _calls(plugins, "cede_settle", {"contest": contest}):
+        given = guarded(call, seconds, "seconds")
+        if isinstance(given, Trouble):
+            warnings.append(
+                f"{plugin.loaded}: cede_settle failed and is passed over: {given.reason}"
+            )
+        elif isinstance(given, Settlement):
+            warnings.append(f"{plugin.loaded} settled this plan, not cede")
+            return given, tuple(warnings)
+        elif given is not None:
+            warnings.append(
+                f"{plugin.loaded}: cede_settle is passed over: it returned"
+                f" {type(given).__name__}, not a Settlement"
+            )
+    from cede.settle import settle as built_in
+
+    return built_in(contest), tuple(warnings)
+
+
+def review(
+    plugins: Sequence[Plugin], plan: Plan, graph: OpGraph, seconds: float
+) -> tuple[Finding, ...]:
+    """Findings of every plugin; a plugin that fails becomes a finding."""
+    findings: list[Finding] = []
+    for plugin, call in _calls(plugins, "cede_review", {"plan": plan, "graph": graph}):
+        trouble = guarded(partial(_extend, findings, call), seconds, "seconds")
+        if isinstance(trouble, Trouble):
+            findings.append(_failed(plugin, "cede_review", trouble))
+    return tuple(findings)
+
+
+def lowered(
+    plugins: Sequence[Plugin], plan: Plan, program: Any, seconds: float
+) -> tuple[Finding, ...]:
+    """Show the lowered program to every plugin; a plugin that fails becomes a finding."""
+    findings: list[Finding] = []
+    for plugin, call in _calls(plugins, "cede_lowered", {"plan": plan, "program": program}):
+        trouble = guarded(call, seconds, "seconds")
+        if isinstance(trouble, Trouble):
+            findings.append(_failed(plugin, "cede_lowered", trouble))
+    return tuple(findings)
+
+
+def commands(plugins: Sequence[Plugin], cli: click.Group, seconds: float) -> None:
+    """Let every plugin add commands; one that fails, or replaces a command, adds none."""
+    for plugin, call in _calls(plugins, "cede_commands", {"cli": cli}):
+        before = dict(cli.commands)
+        trouble = guarded(call, seconds, "plugins.seconds")
+        reason = trouble.reason if isinstance(trouble, Trouble) else ""
+        replaced = [name for name, one in before.items() if cli.commands.get(name) is not one]
+        if replaced and not reason:
+            reason = f"it replaces the command {', '.join(replaced)}"
+        if reason:
+            cli.commands.clear()
+            cli.commands.update(before)
+            print(f"warning: {plugin.loaded}: its commands are left out: {reason}", file=sys.stderr)
+
+
+def _calls(
+    plugins: Sequence[Plugin], hook: str, values: dict[str, Any]
+) -> Iterator[tuple[Plugin, Callable[[], Any]]]:
+    for plugin in plugins:
+        for implementation in plugin.implementations(hook):
+            # a hook function may leave out parameters that it doesn't need
+            given = [values[name] for name in implementation.argnames]
+            yield plugin, partial(implementation.function, *given)
+
+
+def _extend(findings: list[Finding], call: Callable[[], Any]) -> None:
+    findings.extend(_checked(call()))
+
+
+def _checked(given: Any) -> Iterable[Finding]:
+    if given is None:
+        return
+    for finding in given:
+        if not isinstance(finding, Finding):
+            raise TypeError(f"it gave {type(finding).__name__}, not a Finding")
+        if finding.severity not in SEVERITIES:
+            raise ValueError(f"severity {finding.severity!r} is none of {', '.join(SEVERITIES)}")
+        yield finding
+
+
+def _failed(plugin: Plugin, hook: str, trouble: Trouble) -> Finding:
+    return Finding(severity="warning", message=f"{plugin.loaded}: {hook} failed: {trouble.reason}")

@@ -1,0 +1,25 @@
+"""Fixtures that several folders use."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+TESTS = Path(__file__).parent
+
+
+@pytest.fixture(scope="session")
+def demo_plugin(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder where pip has installed the distribution of `demo_plugin/`; put it on the path."""
+    root = tmp_path_factory.mktemp("demo_plugin")
+    source, site = root / "source", root / "site"
+    shutil.copytree(TESTS / "demo_plugin", source)  # building leaves files beside the sources
+    command = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    command += ["--no-deps", "--no-build-isolation", "--no-index", "--target", str(site)]
+    done = subprocess.run([*command, str(source)], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return site
