@@ -1,0 +1,82 @@
+"""A report as CSV and JSON, for tools."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from cede.report.records import SCHEMA
+
+if TYPE_CHECKING:
+    from cede.plan import Source
+    from cede.report.records import Report, Row
+
+_COLUMNS = (
+    "op", "target", "module", "layer", "source", "scope", "backend", "delegate", "partitioner",
+    "outputs", "flops", "bytes", "bookkeeping", "reason",
+)  # fmt: skip
+
+
+def to_csv(report: Report) -> str:
+    """The op rows with a header, one column for each partitioner's answer."""
+    names = list(dict.fromkeys(a.partitioner for row in report.rows for a in row.answers))
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow([*_COLUMNS, *(f"answer:{name}" for name in names)])
+    for row in report.rows:
+        answers = {answer.partitioner: str(answer) for answer in row.answers}
+        writer.writerow(
+            [
+                *(_cell(getattr(row, column)) for column in _COLUMNS),
+                *(answers.get(name, "") for name in names),
+            ]
+        )
+    return out.getvalue()
+
+
+def _cell(value: Any) -> Any:
+    return int(value) if isinstance(value, bool) else value
+
+
+def to_json(report: Report) -> str:
+    """Everything but the graph."""
+    plan = report.plan
+    data = {
+        "schema": SCHEMA,
+        "method": plan.method,
+        "fingerprint": plan.fingerprint,
+        "partitioners": [_source(given) for given in plan.partitioners],
+        "backends": [_source(given) for given in plan.backends],
+        "totals": asdict(report.totals),
+        "delegates": [asdict(given) for given in report.by_delegate],
+        "by_type": [asdict(given) for given in report.by_type],
+        "by_module": [asdict(given) for given in report.by_module],
+        "ops": [_row(row) for row in report.rows],
+        "warnings": list(plan.warnings),
+    }
+    return json.dumps(data, indent=1, ensure_ascii=False) + "\n"
+
+
+def _source(given: Source) -> dict[str, str]:
+    return {
+        "name": given.name,
+        "distribution": given.distribution,
+        "version": given.version,
+    }
+
+
+def _row(row: Row) -> dict[str, Any]:
+    data: dict[str, Any] = {column: getattr(row, column) for column in _COLUMNS}
+    data["answers"] = [
+        {
+            "partitioner": answer.partitioner,
+            "outcome": answer.outcome.value,
+            "code": answer.reason.code.value if answer.reason else "",
+            "detail": answer.reason.detail if answer.reason else "",
+        }
+        for answer in row.answers
+    ]
+    return data

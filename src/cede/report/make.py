@@ -1,0 +1,115 @@
+"""From a plan and its facts to a report."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from cede.errors import PlanError
+from cede.report.records import Answer, Outcome, Report, Row
+from cede.report.totals import by_delegate, by_module, by_type, totals
+
+if TYPE_CHECKING:
+    from cede.plan import Plan
+    from cede.types import Delegation, Op, OpGraph
+
+
+def make_report(plan: Plan, graph: OpGraph) -> Report:
+    """Tell who took each op and why the others did not.
+
+    Args:
+        plan: the settled answers.
+        graph: the facts that the plan was made from.
+
+    Raises:
+        PlanError: the plan was made from another graph.
+    """
+    if plan.fingerprint != graph.fingerprint:
+        raise PlanError(
+            f"the plan is for another program (fingerprint {plan.fingerprint[:12]}, this one has "
+            f"{graph.fingerprint[:12]}): plan it again"
+        )
+    answers = _answers(plan)
+    took = {
+        op: (given, part.partitioner)
+        for given in plan.delegations
+        for part in given.parts
+        for op in part.ops
+    }
+    asked = _asked(plan)
+    rows = tuple(
+        _row(op, graph, took.get(op.id), [(name, answers.get((op.id, name))) for name in asked])
+        for op in graph.ops
+    )
+    return Report(
+        rows=rows,
+        totals=totals(rows, plan, graph),
+        by_type=by_type(plan, graph),
+        by_module=by_module(rows),
+        by_delegate=by_delegate(rows, plan, graph),
+        plan=plan,
+        graph=graph,
+    )
+
+
+def _asked(plan: Plan) -> tuple[str, ...]:
+    """Partitioners in priority order; those that only a part names come last."""
+    names = [given.name for given in plan.partitioners]
+    names += [part.partitioner for given in plan.delegations for part in given.parts]
+    names += [refusal.partitioner for refusal in plan.refusals]
+    names += [loss.partitioner for loss in plan.losses]
+    return tuple(dict.fromkeys(names))
+
+
+def _answers(plan: Plan) -> dict[tuple[str, str], Answer]:
+    found: dict[tuple[str, str], Answer] = {}
+    for refusal in plan.refusals:
+        found[refusal.op, refusal.partitioner] = Answer(
+            partitioner=refusal.partitioner, outcome=Outcome.REFUSED, reason=refusal.reason
+        )
+    for loss in plan.losses:
+        found[loss.op, loss.partitioner] = Answer(
+            partitioner=loss.partitioner, outcome=Outcome.LOST, reason=loss.reason
+        )
+    for given in plan.delegations:
+        for part in given.parts:
+            for op in part.ops:
+                found[op, part.partitioner] = Answer(
+                    partitioner=part.partitioner, outcome=Outcome.TOOK
+                )
+    return found
+
+
+def _row(
+    op: Op,
+    graph: OpGraph,
+    taken: tuple[Delegation, str] | None,
+    answers: list[tuple[str, Answer | None]],
+) -> Row:
+    given = tuple(answer for _, answer in answers if answer is not None)
+    reasons = [f"{answer.partitioner}: {answer.reason}" for answer in given if answer.reason]
+    constants = (graph.input(used) for used in op.inputs)
+    return Row(
+        op=op.id,
+        target=op.target,
+        module=op.module,
+        layer=op.layer,
+        source=op.source,
+        scope=op.scope,
+        backend=taken[0].backend if taken else "",
+        delegate=taken[0].id if taken else "",
+        partitioner=taken[1] if taken else "",
+        outputs=" ".join(map(str, op.outputs)),
+        flops=op.flops,
+        bytes=sum(fact.nbytes for fact in op.outputs)
+        + sum(c.tensor.nbytes for c in constants if c and c.constant and c.tensor),
+        bookkeeping=is_bookkeeping(op),
+        reason="" if taken else "; ".join(reasons) or "no partitioner was asked",
+        answers=given,
+    )
+
+
+def is_bookkeeping(op: Op) -> bool:
+    """Whether an op computes no tensor: a getitem, arithmetic on sizes, an assertion."""
+    if op.branches:
+        return False
+    return op.target == "getitem" or all(fact.dtype.startswith("Sym") for fact in op.outputs)
