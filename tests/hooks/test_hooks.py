@@ -13,7 +13,7 @@ from click.testing import CliRunner
 
 import cede.hookspec
 from cede.plan import Plan
-from cede.types import Contest, Delegation, Finding, OpGraph, Settlement
+from cede.types import Claim, Contest, Delegation, Finding, Op, OpGraph, Settlement
 
 PAGE = (Path(__file__).parents[2] / "docs" / "hooks.md").read_text(encoding="utf-8")
 HOOKS = {
@@ -22,6 +22,10 @@ HOOKS = {
     if name.startswith("cede_") and inspect.isfunction(function)
 }
 PLAN = Plan(fingerprint="0")
+GRAPH = OpGraph(ops=(Op(id="a", target="t"), Op(id="b", target="t", inputs=("a",))))
+CLAIM = Claim(partitioner="p", backend="npu", ops=frozenset({"a", "b"}))
+CONTEST = Contest(graph=GRAPH, claims=(CLAIM,), order=("p",), mode="nothing")
+EMPTY = Contest(graph=OpGraph(), claims=(), order=())
 RAISES = (
     "import cede\n@cede.hookimpl\ndef {hook}({parameters}):\n    raise RuntimeError('no luck')\n"
 )
@@ -78,9 +82,9 @@ def test_hook_cede_encodings(host):
 
 
 def test_hook_cede_settle(host):
-    contest = Contest(graph=OpGraph(), claims=(), order=(), mode="nothing")
-    settled, warnings = host.settle(contest)
-    assert settled == Settlement(delegations=())
+    settled, warnings = host.settle(CONTEST)
+    assert settled.delegations == ()
+    assert [(loss.partitioner, loss.op) for loss in settled.losses] == [("p", "a"), ("p", "b")]
     assert warnings == ("plugin 'npu' (cede-npu 3.1) settled this plan, not cede",)
 
 
@@ -122,8 +126,7 @@ def test_every_hook_has_its_heading_and_no_other_has():
 
 def test_settling_passes_over_what_fails_or_answers_none(failing):
     host = failing("cede_settle", "contest")
-    empty = Contest(graph=OpGraph(), claims=(), order=())
-    settled, warnings = host.settle(empty)
+    settled, warnings = host.settle(EMPTY)
     assert settled == Settlement(delegations=())
     [warning] = warnings
     assert "plugin 'broken' (a-broken 0.9)" in warning
@@ -133,9 +136,55 @@ def test_settling_passes_over_what_fails_or_answers_none(failing):
 def test_settling_passes_over_an_answer_of_another_type(site):
     source = "import cede\n@cede.hookimpl\ndef cede_settle(): return 'mine'\n"
     site.plugin("cede-npu", source)
-    settled, [warning] = site.load().settle(Contest(graph=OpGraph(), claims=(), order=()))
+    settled, [warning] = site.load().settle(EMPTY)
     assert isinstance(settled, Settlement)
     assert "it returned str, not a Settlement" in warning
+
+
+IMPOSSIBLE = {
+    "an op of no claim": ("given(('a', 'b', 'c'))", "p did not claim c for npu"),
+    "an unknown op": ("given(('a', 'b', 'x'))", "names 'x', which is no op of this graph"),
+    "another backend": ("given(('a', 'b'), 'gpu')", "p did not claim a for gpu"),
+    "an op left out": ("given(('a',))", "b, claimed by p for npu, is in no delegation and no loss"),
+    "an op twice": ("given(('a', 'b', 'a'))", "names a twice"),
+    "given and lost": ("given(('a', 'b'), lost='b')", "b is given to p for npu and lost by it too"),
+    "no tuple": ("cede.Settlement(delegations=7)", "TypeError"),
+}
+GIVING = """
+import cede
+from cede.types import Delegation, Loss, Part
+
+def given(ops, backend="npu", lost=""):
+    part = Part(partitioner="p", ops=ops)
+    why = cede.Reason(code=cede.Code.POLICY, detail="")
+    losses = [Loss(partitioner="p", backend=backend, op=op, reason=why) for op in lost]
+    delegations = (Delegation(id="d0", backend=backend, parts=(part,)),)
+    return cede.Settlement(delegations=delegations, losses=tuple(losses))
+
+@cede.hookimpl
+def cede_settle(contest):
+    return {answer}
+"""
+
+
+@pytest.mark.parametrize("case", IMPOSSIBLE)
+def test_settling_passes_over_an_impossible_answer(site, case):
+    answer, message = IMPOSSIBLE[case]
+    site.plugin("cede-npu", GIVING.replace("{answer}", answer), version="3.1")
+    ops = (*GRAPH.ops, Op(id="c", target="t", inputs=("b",)))
+    contest = Contest(graph=OpGraph(ops=ops), claims=(CLAIM,), order=("p",))
+    settled, [warning] = site.load().settle(contest)
+    assert warning.startswith("plugin 'cede_npu' (cede-npu 3.1): cede_settle is passed over: ")
+    assert message in warning
+    [delegation] = settled.delegations
+    assert delegation.ops == ("a", "b")
+
+
+def test_a_valid_answer_stands(site):
+    site.plugin("cede-npu", GIVING.replace("{answer}", "given(('a', 'b'))"))
+    settled, [warning] = site.load().settle(CONTEST)
+    assert settled.delegations[0].ops == ("a", "b")
+    assert "settled this plan" in warning
 
 
 def test_a_local_file_settles_before_installed_distributions(site):
@@ -144,7 +193,7 @@ def test_a_local_file_settles_before_installed_distributions(site):
     )
     site.plugin("a-first", source)
     site.file("mine.py", source)
-    _, warnings = site.load(files=["mine.py"]).settle(Contest(graph=OpGraph(), claims=(), order=()))
+    _, warnings = site.load(files=["mine.py"]).settle(EMPTY)
     assert warnings == ("plugin 'mine.py' (mine.py local) settled this plan, not cede",)
 
 
@@ -214,7 +263,7 @@ LATE = "took longer than 0.3 s"
 def test_a_plugin_that_hangs_in_settling_is_passed_over(site):
     site.plugin("a-broken", HANGS.format(hook="cede_settle"))
     host = site.load(patience=0.3)
-    settled, [warning] = host.settle(Contest(graph=OpGraph(), claims=(), order=()))
+    settled, [warning] = host.settle(EMPTY)
     assert isinstance(settled, Settlement)
     assert LATE in warning
 

@@ -98,6 +98,11 @@ def test_a_local_file_is_relative_to_the_base(site):
     ]
 
 
+def test_a_local_file_is_shown_relative_to_the_base(site):
+    path = site.file("mine.py", "import cede\n@cede.hookimpl\ndef cede_encodings(): return []\n")
+    assert "mine.py" in [plugin.name for plugin in site.load(files=[str(path)]).plugins]
+
+
 def test_a_missing_file_is_named_with_its_path(site):
     with pytest.raises(ConfigError) as caught:
         site.load(files=["nowhere.py"])
@@ -172,7 +177,7 @@ def test_an_unknown_distribution_is_an_error_with_the_nearest_name(site, setting
     with pytest.raises(ConfigError) as caught:
         site.load(**setting)
     assert key in str(caught.value)
-    assert "did you mean 'dist-a'?" in str(caught.value)
+    assert "did you mean dist-a?" in str(caught.value)
 
 
 def test_within_a_backend_other_distributions_come_first_then_names(site, monkeypatch):
@@ -207,20 +212,26 @@ def test_partitioners_of_the_config_are_taken_in_its_order(site):
 
 
 WRONG = {
-    "nothing": (Config(), "backends is empty"),
-    "unknown backend": (Config(backends=["npuu"]), "there is no backend 'npuu', did you mean"),
-    "unknown partitioner": (Config(partitioners=["aab"]), "there is no partitioner 'aab'"),
+    "nothing": (Config(), "config: backends: it is empty; known: gpu, npu"),
+    "unknown backend": (
+        Config(backends=["npuu"]),
+        "config: backends: there is no backend 'npuu': did you mean npu?",
+    ),
+    "unknown partitioner": (
+        Config(partitioners=["aab"]),
+        "config: partitioners: there is no partitioner 'aab'",
+    ),
     "partitioner of another backend": (
         Config(backends=["gpu"], partitioners=["aaa"]),
-        "partitioners names 'aaa', which claims for 'npu': backends has only gpu",
+        "config: partitioners: 'aaa' claims for 'npu', and backends has only gpu",
     ),
     "backend without partitioner": (
         Config(backends=["gpu"]),
-        "backends names 'gpu', and none of the installed partitioners claims for it",
+        "config: backends: none of the installed partitioners claims for 'gpu'",
     ),
     "backend that no named partitioner claims for": (
         Config(backends=["npu", "gpu"], partitioners=["aaa"]),
-        "backends names 'gpu', and none of the partitioners claims for it",
+        "config: backends: none of those under partitioners claims for 'gpu'",
     ),
     "partitioner without backend": (Config(partitioners=["lost"]), "no backend 'nowhere'"),
 }

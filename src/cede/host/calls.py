@@ -1,4 +1,4 @@
-"""Calling the hooks that decide and observe: each implementation on its own, none can abort."""
+"""Calling the hooks that observe: each implementation on its own, none can abort."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from cede.host.guard import Trouble, guarded
-from cede.types import Finding, Settlement
+from cede.types import Finding
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -16,33 +16,9 @@ if TYPE_CHECKING:
 
     from cede.host.load import Plugin
     from cede.plan import Plan
-    from cede.types import Contest, OpGraph
+    from cede.types import OpGraph
 
 SEVERITIES = ("note", "warning", "error")
-
-
-def settle(
-    plugins: Sequence[Plugin], contest: Contest, seconds: float
-) -> tuple[Settlement, tuple[str, ...]]:
-    """The first settlement that a plugin gives, else cede's own; with warnings."""
-    warnings: list[str] = []
-    for plugin, call in _calls(plugins, "cede_settle", {"contest": contest}):
-        given = guarded(call, seconds, "seconds")
-        if isinstance(given, Trouble):
-            warnings.append(
-                f"{plugin.loaded}: cede_settle failed and is passed over: {given.reason}"
-            )
-        elif isinstance(given, Settlement):
-            warnings.append(f"{plugin.loaded} settled this plan, not cede")
-            return given, tuple(warnings)
-        elif given is not None:
-            warnings.append(
-                f"{plugin.loaded}: cede_settle is passed over: it returned"
-                f" {type(given).__name__}, not a Settlement"
-            )
-    from cede.settle import settle as built_in
-
-    return built_in(contest), tuple(warnings)
 
 
 def review(
@@ -50,7 +26,7 @@ def review(
 ) -> tuple[Finding, ...]:
     """Findings of every plugin; a plugin that fails becomes a finding."""
     findings: list[Finding] = []
-    for plugin, call in _calls(plugins, "cede_review", {"plan": plan, "graph": graph}):
+    for plugin, call in calls_of(plugins, "cede_review", {"plan": plan, "graph": graph}):
         trouble = guarded(partial(_extend, findings, call), seconds, "seconds")
         if isinstance(trouble, Trouble):
             findings.append(_failed(plugin, "cede_review", trouble))
@@ -62,7 +38,7 @@ def lowered(
 ) -> tuple[Finding, ...]:
     """Show the lowered program to every plugin; a plugin that fails becomes a finding."""
     findings: list[Finding] = []
-    for plugin, call in _calls(plugins, "cede_lowered", {"plan": plan, "program": program}):
+    for plugin, call in calls_of(plugins, "cede_lowered", {"plan": plan, "program": program}):
         trouble = guarded(call, seconds, "seconds")
         if isinstance(trouble, Trouble):
             findings.append(_failed(plugin, "cede_lowered", trouble))
@@ -71,7 +47,7 @@ def lowered(
 
 def commands(plugins: Sequence[Plugin], cli: click.Group, seconds: float) -> None:
     """Let every plugin add commands; one that fails, or replaces a command, adds none."""
-    for plugin, call in _calls(plugins, "cede_commands", {"cli": cli}):
+    for plugin, call in calls_of(plugins, "cede_commands", {"cli": cli}):
         before = dict(cli.commands)
         trouble = guarded(call, seconds, "plugins.seconds")
         reason = trouble.reason if isinstance(trouble, Trouble) else ""
@@ -84,9 +60,10 @@ def commands(plugins: Sequence[Plugin], cli: click.Group, seconds: float) -> Non
             print(f"warning: {plugin.loaded}: its commands are left out: {reason}", file=sys.stderr)
 
 
-def _calls(
+def calls_of(
     plugins: Sequence[Plugin], hook: str, values: dict[str, Any]
 ) -> Iterator[tuple[Plugin, Callable[[], Any]]]:
+    """Every implementation of a hook with its plugin, ready to be called with these values."""
     for plugin in plugins:
         for implementation in plugin.implementations(hook):
             # a hook function may leave out parameters that it doesn't need

@@ -149,18 +149,20 @@ def local(files: Sequence[str], base: Path | None) -> list[Candidate]:
         ConfigError: a file is missing.
     """
     found: dict[Path, Candidate] = {}
+    base = (base or Path.cwd()).resolve()
     for text in files:
-        path = ((base or Path.cwd()) / Path(text).expanduser()).resolve()
+        path = (base / Path(text).expanduser()).resolve()
         if not path.is_file():
             raise ConfigError(f"plugins.files names {text!r}: there is no file {path}")
         # the digest keeps apart files of one name, and off any installed module's name
         digest = hashlib.sha256(str(path).encode()).hexdigest()[:8]
         module = f"cede_local_{path.stem}_{digest}"
+        shown = str(path.relative_to(base) if path.is_relative_to(base) else path)
         found.setdefault(
             path,
             Candidate(
-                name=text,
-                distribution=text,
+                name=shown,
+                distribution=shown,
                 version="local",
                 module=module,
                 load=partial(_run_file, path, module),

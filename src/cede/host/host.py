@@ -14,6 +14,7 @@ from cede.host.load import Plugin, load
 from cede.host.names import Names, Rivals, conflict, find, gather
 from cede.host.order import by_priority, check_named, partitioners_for, without
 from cede.host.records import Conflict, Failure, Loaded
+from cede.host.settling import settle
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
 
     import click
 
-    from cede.config import PluginsConfig
     from cede.plan import Plan, Source
     from cede.types import Backend, Contest, Finding, OpGraph, Partitioner, Settlement
 
@@ -63,18 +63,8 @@ class Host:
                 set and any failed or two clash.
         """
         config = config or Config()
-        wanted = config.plugins
-        if not wanted.seconds > 0:
-            raise ConfigError(f"plugins.seconds is {wanted.seconds}: it must be above 0")
-        found, failures = installed()
-        candidates = [*local(wanted.files, base), *found, *built_ins()]
-        check_named(wanted, candidates, failures)
-        failures = without(failures, wanted.disable)
-        plugins: list[Plugin] = []
-        for candidate in without(candidates, wanted.disable):
-            given = load(candidate, wanted.seconds)
-            (failures if isinstance(given, Failure) else plugins).append(given)  # type: ignore[arg-type]
-        names, rivals = gather(plugins, wanted.prefer)
+        plugins, failures, named = _load_all(config, base)
+        names, rivals = gather(plugins, config.plugins.prefer)
         host = cls(
             plugins=tuple(plugin.loaded for plugin in plugins),
             failures=tuple(failures),
@@ -83,9 +73,9 @@ class Host:
             _names=names,
             _rivals=rivals,
             _seconds=config.seconds,
-            _load_seconds=wanted.seconds,
+            _load_seconds=config.plugins.seconds,
         )
-        _raise_fatal(host, wanted)
+        _raise_fatal(host, config.plugins.strict, named)
         return host
 
     @property
@@ -154,12 +144,14 @@ class Host:
         return partitioners_for(self, config, self._rivals)
 
     def settle(self, contest: Contest) -> tuple[Settlement, tuple[str, ...]]:
-        """Settle with the first plugin that answers, cede's own settling last.
+        """Settle with the first plugin that gives a valid answer, cede's own settling last.
+
+        Valid: `check_settlement` finds no fault, and each claimed op is in a part or a loss.
 
         Returns:
-            The settlement, and a warning for each plugin that failed or settled in cede's place.
+            The settlement, and a warning for each plugin passed over or settling in cede's place.
         """
-        return calls.settle(by_priority(self._plugins), contest, self._seconds)
+        return settle(by_priority(self._plugins), contest, self._seconds)
 
     def review(self, plan: Plan, graph: OpGraph) -> tuple[Finding, ...]:
         """What the plugins find in a plan; a plugin that fails is a finding, a warning, itself."""
@@ -174,13 +166,32 @@ class Host:
         calls.commands(by_priority(self._plugins), cli, self._load_seconds)
 
 
-def _raise_fatal(host: Host, wanted: PluginsConfig) -> None:
+def _load_all(config: Config, base: Path | None) -> tuple[list[Plugin], list[Failure], set[str]]:
+    wanted = config.plugins
+    if not wanted.seconds > 0:
+        raise ConfigError(f"plugins.seconds is {wanted.seconds}: it must be above 0")
+    found, unreadable = installed()
+    candidates = [*local(wanted.files, base), *found, *built_ins()]
+    check_named(config, candidates, unreadable)
+    plugins: list[Plugin] = []
+    failures = without(unreadable, wanted.disable)
+    for candidate in without(candidates, wanted.disable):
+        given = load(candidate, wanted.seconds)
+        if isinstance(given, Failure):
+            failures.append(given)
+        else:
+            plugins.append(given)
+    named = {candidate.distribution for candidate in candidates if candidate.named}
+    return plugins, failures, named
+
+
+def _raise_fatal(host: Host, strict: bool, named: set[str]) -> None:
     fatal = [
         f"{given}\n{given.trace}".rstrip()
         for given in host.failures
-        if wanted.strict or given.distribution in wanted.files
+        if strict or given.distribution in named
     ]
-    fatal += [str(given) for given in host.conflicts if wanted.strict]
+    fatal += [str(given) for given in host.conflicts if strict]
     if fatal:
-        why = "plugins.strict is set" if wanted.strict else "it is named in plugins.files"
+        why = "plugins.strict is set" if strict else "it is named in plugins.files"
         raise PluginError("\n".join([*fatal, f"this is fatal because {why}"]))

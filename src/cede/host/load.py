@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass
-from difflib import get_close_matches
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +13,7 @@ import cede.hookspec
 from cede.host.guard import Trouble, guarded
 from cede.host.records import Failure, Loaded
 from cede.host.validate import KINDS, checked
+from cede.nearest import suggestion
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -112,8 +112,7 @@ def _check(caller: pluggy.HookCaller, implementation: pluggy.HookImpl) -> None:
     if implementation.hookwrapper or implementation.wrapper:
         raise TypeError(f"{caller.name} is a wrapper; cede's hooks collect or observe")
     if not caller.has_spec() and not implementation.optionalhook:
-        near = get_close_matches(caller.name, HOOKS, 1)
-        hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(HOOKS)}"
+        hint = suggestion(caller.name, HOOKS)
         raise pluggy.PluginValidationError(
             implementation.plugin, f"no hook is named {caller.name}: {hint}"
         )

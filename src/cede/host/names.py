@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
 from cede.errors import ConfigError, PluginError
 from cede.host.records import Conflict, same_distribution
+from cede.nearest import suggestion
 from cede.plan import Source
 
 if TYPE_CHECKING:
@@ -87,15 +87,12 @@ def find(kind: str, name: str, names: Names, rivals: Rivals, failures: Sequence[
         told = "\n".join(filter(None, (part for f in owed for part in (str(f), f.trace))))
         raise PluginError(f"there is no {kind} {name!r}, because {told}")
     known = sorted(one for of, one in {*names, *rivals} if of == kind)
-    lines = [f"there is no {kind} {name!r}{_nearest(name, known)}"]
+    guess = suggestion(name, known)
+    lines = [f"there is no {kind} {name!r}: {guess}"]
+    if guess.endswith("?"):
+        lines.append(f"known {kind}s: {', '.join(known)}")
     lines += [f"{failure}; it may be what brings {name!r}" for failure in failures]
     raise ConfigError("\n".join(lines))
-
-
-def _nearest(name: str, known: Sequence[str]) -> str:
-    near = get_close_matches(name, known, 3)
-    guess = f", did you mean {' or '.join(map(repr, near))}?" if near else ":"
-    return f"{guess} known: {', '.join(known) or 'none'}"
 
 
 def _would_bring(failure: Failure, name: str) -> bool:

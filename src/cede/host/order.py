@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from difflib import get_close_matches
+from functools import partial
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from cede.errors import ConfigError, PluginError
 from cede.host.names import conflict
 from cede.host.records import BUILT_IN, normal
+from cede.nearest import suggestion
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
-    from cede.config import Config, PluginsConfig
+    from cede.config import Config
     from cede.host.host import Host
     from cede.host.load import Plugin
     from cede.host.names import Rivals
@@ -26,27 +27,26 @@ class _Distributed(Protocol):
 
 
 D = TypeVar("D", bound=_Distributed)
+T = TypeVar("T")
 
 
 def check_named(
-    wanted: PluginsConfig, candidates: Sequence[_Distributed], failures: Sequence[_Distributed]
+    wanted: Config, candidates: Sequence[_Distributed], failures: Sequence[_Distributed]
 ) -> None:
     """Check the distributions that `plugins.disable` and `plugins.prefer` name.
 
     Raises:
         ConfigError: no plugin of that distribution is there.
     """
-    known = sorted({given.distribution for given in (*candidates, *failures)})
-    normals = {normal(name): name for name in known}
-    keyed = [("plugins.disable", name) for name in wanted.disable]
-    keyed += [(f"plugins.prefer.{key}", name) for key, name in wanted.prefer.items()]
+    known = {given.distribution for given in (*candidates, *failures)}
+    normals = {normal(name) for name in known}
+    keyed = [("plugins.disable", name) for name in wanted.plugins.disable]
+    keyed += [(f"plugins.prefer.{key}", name) for key, name in wanted.plugins.prefer.items()]
     for key, name in keyed:
         if normal(name) not in normals:
-            near = get_close_matches(normal(name), list(normals), 1)
-            guess = f"did you mean {normals[near[0]]!r}? " if near else ""
             raise ConfigError(
-                f"{key} names {name!r}, and no installed distribution of that name brings cede"
-                f" plugins: {guess}known: {', '.join(known)}"
+                f"{wanted.origin(key)}: {key}: {name!r} is no distribution that brings plugins:"
+                f" {suggestion(name, known)}"
             )
 
 
@@ -64,33 +64,37 @@ def by_priority(plugins: Sequence[Plugin]) -> list[Plugin]:
 def partitioners_for(host: Host, config: Config, rivals: Rivals) -> tuple[Partitioner, ...]:
     """See `Host.partitioners_for`."""
     if not config.backends and not config.partitioners:
-        raise ConfigError(
-            f"backends is empty: name at least one of {', '.join(host.backends) or 'none'}"
+        raise _wrong(
+            config, "backends", f"it is empty; known: {', '.join(host.backends) or 'none'}"
         )
-    for name in config.backends:
-        host.backend(name)
     backends = list(dict.fromkeys(config.backends))
+    for name in backends:
+        _at(config, "backends", partial(host.backend, name))
     if config.partitioners:
         chosen = _chosen(host, config)
     else:
         chosen = [one for name in backends for one in _claiming_for(host, name, rivals)]
     asked = {partitioner.backend for partitioner in chosen}
-    for name in config.backends:
+    for name in backends:
         if name not in asked:
-            of = "partitioners" if config.partitioners else "installed partitioners"
-            raise ConfigError(f"backends names {name!r}, and none of the {of} claims for it")
+            of = "those under partitioners" if config.partitioners else "the installed partitioners"
+            raise _wrong(config, "backends", f"none of {of} claims for {name!r}")
     return tuple(chosen)
 
 
 def _chosen(host: Host, config: Config) -> list[Partitioner]:
-    chosen = [host.partitioner(name) for name in dict.fromkeys(config.partitioners)]
-    for partitioner in chosen:
-        host.backend(partitioner.backend)
+    chosen = []
+    for name in dict.fromkeys(config.partitioners):
+        partitioner = _at(config, "partitioners", partial(host.partitioner, name))
+        _at(config, "partitioners", partial(host.backend, partitioner.backend))
         if config.backends and partitioner.backend not in config.backends:
-            raise ConfigError(
-                f"partitioners names {partitioner.name!r}, which claims for"
-                f" {partitioner.backend!r}: backends has only {', '.join(config.backends)}"
+            raise _wrong(
+                config,
+                "partitioners",
+                f"{name!r} claims for {partitioner.backend!r},"
+                f" and backends has only {', '.join(config.backends)}",
             )
+        chosen.append(partitioner)
     return chosen
 
 
@@ -104,3 +108,14 @@ def _claiming_for(host: Host, backend: str, rivals: Rivals) -> list[Partitioner]
         return host.source("partitioner", one.name).distribution == BUILT_IN, one.name
 
     return sorted(found, key=rank)
+
+
+def _at(config: Config, key: str, look_up: Callable[[], T]) -> T:
+    try:
+        return look_up()
+    except ConfigError as error:
+        raise _wrong(config, key, str(error)) from None
+
+
+def _wrong(config: Config, key: str, message: str) -> ConfigError:
+    return ConfigError(f"{config.origin(key)}: {key}: {message}")

@@ -29,7 +29,8 @@ class Loaded:
 
     Attributes:
         name: of the entry point; the module's path for a built-in, the file for a local plugin.
-        distribution: that brought it; the file for a local plugin.
+        distribution: that brought it; the file for a local plugin,
+            relative to the base folder where it lies in there.
         version: of the distribution; "local" for a file, "unknown" where it has none.
         hooks: names of the hooks that it implements.
     """
