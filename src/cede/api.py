@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from cede.config import Config, load_config
+from cede.config import Config, check_options, load_config
+from cede.host import Host
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -13,13 +15,16 @@ if TYPE_CHECKING:
     import torch
     from torch.export import ExportedProgram
 
+    from cede.check import Check
     from cede.lower import Lowered, PlanPartitioner
     from cede.plan import Plan
     from cede.report import Report
-    from cede.run import Check, RunResult
+    from cede.run import RunResult
+
+    Configured = Config | Path | str | None
 
 
-def partitioner(*backends: str, config: Config | Path | str | None = None) -> PlanPartitioner:
+def partitioner(*backends: str, config: Configured = None) -> PlanPartitioner:
     """One ExecuTorch `Partitioner` over any number of backends, for an existing export script.
 
         edge = to_edge_transform_and_lower(program, partitioner=[cede.partitioner("xnnpack")])
@@ -34,21 +39,40 @@ def partitioner(*backends: str, config: Config | Path | str | None = None) -> Pl
         ConfigError: an unknown backend or a config that can't be used.
         PluginError: a plugin that the config asks for failed.
     """
-    raise NotImplementedError
+    from cede.lower import PlanPartitioner
+
+    loaded = load_config(config)
+    if backends:
+        loaded = replace(loaded, backends=list(backends))
+    return PlanPartitioner(*_prepare(loaded))
 
 
-def plan(program: ExportedProgram, config: Config | Path | str | None = None) -> Plan:
-    """Settle who gets which op of a program from `torch.export.export`, without compiling."""
-    raise NotImplementedError
+def plan(program: ExportedProgram, config: Configured = None) -> Plan:
+    """Settle who gets which op of a program from `torch.export.export`, without compiling.
+
+    Raises:
+        ConfigError: a config that can't be used.
+        PluginError: a plugin that the config asks for failed.
+    """
+    from cede.lower import scout
+
+    return scout(program, *_prepare(load_config(config))).plan
 
 
-def lower(
-    program: ExportedProgram,
-    plan: Plan | None = None,
-    config: Config | Path | str | None = None,
-) -> Lowered:
-    """Compile the delegates of a plan (made here if None) and emit the ExecuTorch program."""
-    raise NotImplementedError
+def lower(program: ExportedProgram, plan: Plan | None = None, config: Configured = None) -> Lowered:
+    """Compile the delegates of a plan (made here if None) and emit the ExecuTorch program.
+
+    Raises:
+        ConfigError: a config that can't be used.
+        PlanError: the plan was made for another program.
+        LoweringError: a delegate can't be compiled, or an op that was left can't be emitted.
+    """
+    from cede.lower import lower_program
+
+    loaded = load_config(config)
+    if plan is not None:
+        loaded = replace(loaded, backends=[source.name for source in plan.backends])
+    return lower_program(program, *_prepare(loaded), replay=plan)
 
 
 def export(
@@ -56,31 +80,72 @@ def export(
     args: Sequence[Any],
     kwargs: Mapping[str, Any] | None = None,
     *,
-    config: Config | Path | str | None = None,
+    config: Configured = None,
     dynamic_shapes: Any = None,
 ) -> Lowered:
-    """`torch.export.export`, plan and lower in a row."""
-    raise NotImplementedError
+    """`torch.export.export`, plan and lower in a row. Raises what `lower` raises."""
+    import torch
+
+    with torch.no_grad():
+        program = torch.export.export(
+            model, tuple(args), dict(kwargs or {}), dynamic_shapes=dynamic_shapes
+        )
+    return lower(program, config=config)
 
 
-def report(program: ExportedProgram, config: Config | Path | str | None = None) -> Report:
-    """Plan a program and give the per-op delegation table."""
-    raise NotImplementedError
+def report(program: ExportedProgram, config: Configured = None) -> Report:
+    """Plan a program and give the per-op delegation table. Raises what `plan` raises."""
+    from cede.report import make_report
+
+    made = plan(program, config)
+    assert made.graph is not None  # noqa: S101  (a plan made here has its graph)
+    return make_report(made, made.graph)
 
 
-def run(program: bytes | Path | str, inputs: Sequence[Any], method: str = "forward") -> RunResult:
-    """Run a `.pte` once in ExecuTorch's runtime, or in its backend's own runner."""
-    raise NotImplementedError
+def run(
+    program: bytes | Path | str,
+    inputs: Sequence[Any],
+    method: str = "forward",
+    *,
+    config: Configured = None,
+) -> RunResult:
+    """Run a `.pte` once in ExecuTorch's runtime, or in its backend's own runner.
+
+    Args:
+        program: bytes, or the path of a file.
+        inputs: flat inputs of the method.
+        method: which of the program's methods.
+        config: which plugins are loaded.
+
+    Raises:
+        LoweringError: a damaged program, inputs that don't fit, or nothing here can run it.
+    """
+    from cede.run import run as run_program
+
+    host = Host.load(load_config(config))
+    return run_program(program, inputs, method, backends=host.backends)
 
 
-def check(
-    lowered: Lowered, calls: Sequence[Sequence[Any]], config: Config | Path | str | None = None
-) -> Check:
+def check(lowered: Lowered, calls: Sequence[Sequence[Any]], config: Configured = None) -> Check:
     """Run a lowered program and eager on the same calls, and compare.
 
-    Names the first delegate that differs.
+    State lives from one call to the next. Where they differ, the first delegate that differs from
+    eager on its own inputs is named.
+
+    Args:
+        lowered: the program.
+        calls: positional inputs of each call.
+        config: its `check` section has the tolerances.
     """
-    raise NotImplementedError
+    from cede.check import check_program
+
+    loaded = load_config(config)
+    return check_program(lowered, calls, Host.load(loaded).backends, loaded.check)
+
+
+def _prepare(config: Config) -> tuple[Host, Config, dict[str, Any]]:
+    host = Host.load(config)
+    return host, config, check_options(config, host.backends)
 
 
 __all__ = ["check", "export", "load_config", "lower", "partitioner", "plan", "report", "run"]

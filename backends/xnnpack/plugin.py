@@ -1,0 +1,56 @@
+"""XNNPACK's records: the stock partitioner adopted, with vetoes where its delegate is wrong."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from cede.backends.xnnpack.vetoes import is_weight_only, lost_dequantize, weight_only
+from cede.hookspec import hookimpl
+from cede.partitioners.adopt import Adopted
+from cede.partitioners.rules import Vetoed
+from cede.types import Backend
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from cede.types import Partitioner
+
+
+@dataclass(frozen=True, kw_only=True)
+class XnnpackOptions:
+    """Options of the stock partitioner.
+
+    Attributes:
+        enable_bf16: also claim bfloat16 ops (needs a runtime built for it).
+    """
+
+    enable_bf16: bool = False
+
+
+def _stock(options: XnnpackOptions) -> Any:
+    from executorch.backends.xnnpack.partition.xnnpack_partitioner import XnnpackPartitioner
+
+    return XnnpackPartitioner(enable_bf16=options.enable_bf16)
+
+
+def _register() -> None:
+    import executorch.backends.xnnpack.xnnpack_preprocess  # noqa: F401
+
+
+@hookimpl
+def cede_partitioners() -> Iterator[Partitioner]:
+    """The stock partitioner, minus what its delegate computes wrongly."""
+    yield Vetoed(
+        inner=Adopted(name="xnnpack", backend="xnnpack", delegate_id="XnnpackBackend", make=_stock),
+        vetoes=(weight_only, lost_dequantize),
+        keep_unless=is_weight_only,
+    )
+
+
+@hookimpl
+def cede_backends() -> Iterator[Backend]:
+    """The CPU delegate that comes in ExecuTorch's wheel."""
+    yield Backend(
+        name="xnnpack", delegate_id="XnnpackBackend", register=_register, options=XnnpackOptions
+    )

@@ -1,0 +1,82 @@
+"""Any stock ExecuTorch partitioner as one of ours: claims, and refusals with the reason it had."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from cede.types import Claim, Code, Keep, Reason, Refusal
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from cede.types import Program, Spec
+
+__all__ = ["Adopted"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Adopted:
+    """A partitioner of ours around a stock one.
+
+    Attributes:
+        name: name of the partitioner.
+        backend: name of the backend that it claims for.
+        delegate_id: the only backend id that its delegation specs may carry.
+        make: builds the stock partitioner from the backend's options; called for each question, so
+            that no state is left between two. Imports what is heavy when called.
+    """
+
+    name: str
+    backend: str
+    delegate_id: str
+    make: Callable[[Any], Any]
+
+    def keeps(self, program: Program) -> Keep:
+        """What the stock partitioner wants whole, with its own filter."""
+        ops, accepts = self.make(program.options).ops_to_not_decompose(program.exported)
+        return Keep(ops=tuple(ops), accepts=accepts)
+
+    def claim(self, program: Program) -> Iterator[Claim | Refusal]:
+        """One claim per unit that the stock partitioner tags, a refusal for every other op."""
+        from cede.partitioners.adopt.intercept import note_missing_rules, watching
+        from cede.partitioners.adopt.reasons import reason_for
+
+        stock = self.make(program.options)
+        nodes = [n for n in program.exported.graph.nodes if n.op == "call_function"]
+        with watching(stock) as watched:
+            specs = stock.partition(program.exported).partition_tags
+        note_missing_rules(stock, iter(nodes), watched)
+        tagged: dict[str, list[str]] = {}
+        for node in nodes:
+            if (tag := node.meta.get("delegation_tag")) is not None:
+                tagged.setdefault(tag, []).append(node.name)
+        for tag, ops in tagged.items():
+            yield Claim(
+                partitioner=self.name,
+                backend=self.backend,
+                ops=frozenset(ops),
+                specs=self._specs(specs[tag]),
+                divisible=not watched.units,
+            )
+        taken = {op for ops in tagged.values() for op in ops}
+        for op in program.graph.ops:
+            if op.id in taken:
+                continue
+            if op.scope:
+                reason = Reason(
+                    code=Code.CONTROL_FLOW,
+                    detail=f"the partitioner doesn't look inside {op.scope.rpartition('/')[0]}",
+                )
+            else:
+                said = watched.reasons.get(op.id, [])
+                silent = watched.silent.get(op.id, "")
+                reason = reason_for(op, program.graph, said, silent, op.id in watched.no_rule)
+            yield Refusal(partitioner=self.name, op=op.id, reason=reason)
+
+    def _specs(self, spec: Any) -> tuple[Spec, ...]:
+        if spec.backend_id != self.delegate_id:
+            raise ValueError(
+                f"{self.name} tags for {spec.backend_id}, but {self.backend} is {self.delegate_id}"
+            )
+        return tuple((given.key, bytes(given.value)) for given in spec.compile_specs)

@@ -1,0 +1,177 @@
+"""Watching a stock ExecuTorch partitioner at work. All that reaches inside upstream is here.
+
+Stock partitioners first find what they support, then group it with torch.fx's
+`CapabilityBasedPartitioner` or ExecuTorch's `GroupBasedPartitioner`, both worse than quadratic.
+While one is watched, grouping hands back every supported unit alone, and each support check is
+recorded: what was asked, what it answered, what it logged. Upstream's classes are restored after.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+from unittest import mock
+
+from executorch.exir.backend.canonical_partitioners import group_partitioner
+from executorch.exir.backend.canonical_partitioners.config_partitioner import (
+    ConfigerationBasedPartitioner,
+    format_target_name,
+)
+from executorch.exir.backend.utils import WhyNoPartition, WhyNoPartitionReporter
+from torch.fx.passes.infra import partitioner as fx_partitioner
+
+from cede.partitioners.adopt.silent import where_declined
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from torch.fx import Node
+
+_LOCK = threading.RLock()
+
+
+@dataclass(slots=True)
+class Watched:
+    """What a stock partitioner did.
+
+    Attributes:
+        units: whether its tags are single units, because grouping was taken over.
+        reasons: by node name, what it said about a node that it left.
+        silent: by node name, where a check declined without a word.
+        no_rule: names of nodes whose operator it has no rule for.
+    """
+
+    units: bool = False
+    reasons: dict[str, list[str]] = field(default_factory=dict)
+    silent: dict[str, str] = field(default_factory=dict)
+    no_rule: set[str] = field(default_factory=set)
+
+    def say(self, node: str, text: str) -> None:
+        """Keep a reason, each once."""
+        texts = self.reasons.setdefault(node, [])
+        if text and text not in texts:
+            texts.append(text)
+
+
+@contextmanager
+def watching(stock: Any) -> Iterator[Watched]:
+    """Record what `stock` answers inside the context. One at a time per process."""
+    watched = Watched()
+    listener = _Listener(watched)
+    with _LOCK, ExitStack() as stack:
+        stack.enter_context(_listening(listener))
+
+        def patch(owner: Any, name: str, new: Any) -> None:
+            stack.enter_context(mock.patch.object(owner, name, new))
+
+        # Both constructors build transitive closures that only their grouping needs.
+        patch(fx_partitioner, "_DependencyViewer", lambda graph_module: None)
+        patch(group_partitioner, "_DependencyViewer", lambda graph_module: None)
+        patch(
+            fx_partitioner.CapabilityBasedPartitioner,
+            "propose_partitions",
+            lambda self: _propose(self, watched, listener, ()),
+        )
+        patch(
+            group_partitioner.GroupBasedPartitioner,
+            "propose_partitions",
+            lambda self: _propose(self, watched, listener, self.node_groups or ()),
+        )
+        patch(
+            WhyNoPartitionReporter,
+            "report_reject",
+            lambda self, node, reason: watched.say(node.name, reason),
+        )
+        if isinstance(stock, ConfigerationBasedPartitioner):
+            for config in stock.target_partitioner_configs.values():
+                check = _watch_check(config.check_constraints, watched, listener)
+                stack.enter_context(mock.patch.object(config, "check_constraints", check))
+        yield watched
+
+
+def note_missing_rules(stock: Any, nodes: Iterator[Node], watched: Watched) -> None:
+    """Note the nodes whose operator a config-based partitioner has no rule for."""
+    if isinstance(stock, ConfigerationBasedPartitioner):
+        rules = stock.target_partitioner_configs
+        for node in nodes:
+            name = getattr(node.target, "__name__", "")
+            if format_target_name(name) not in rules:
+                watched.no_rule.add(node.name)
+
+
+def _watch_check(
+    check: Callable[..., bool], watched: Watched, listener: _Listener
+) -> Callable[..., bool]:
+    def checked(node: Node, ep: Any) -> bool:
+        with listener.about(node):
+            accepted = bool(check(node, ep))
+        if not accepted and not watched.reasons.get(node.name):
+            with listener.about(None):
+                watched.silent[node.name] = where_declined(lambda: check(node, ep))
+        return accepted
+
+    return checked
+
+
+def _propose(partitioner: Any, watched: Watched, listener: _Listener, groups: Any) -> list[Any]:
+    watched.units = True
+    grouped = {node: i for i, group in enumerate(groups) for node in group}
+    members: dict[int, list[Node]] = {}
+    for node in partitioner.graph_module.graph.nodes:
+        with listener.about(node):
+            supported = partitioner._is_node_supported(node)
+        if supported:
+            unit = grouped.get(node, -1 - len(members))
+            members.setdefault(unit, []).append(node)
+    return [
+        fx_partitioner.Partition(id=i, nodes=dict.fromkeys(nodes))
+        for i, nodes in enumerate(members.values())
+    ]
+
+
+class _Listener(logging.Handler):
+    """Gives every log record to the node that is being asked about."""
+
+    def __init__(self, watched: Watched) -> None:
+        super().__init__(level=logging.DEBUG)
+        self.watched = watched
+        self.node: Node | None = None
+
+    @contextmanager
+    def about(self, node: Node | None) -> Iterator[None]:
+        outer, self.node = self.node, node
+        try:
+            yield
+        finally:
+            self.node = outer
+
+    def emit(self, record: logging.LogRecord) -> None:
+        # WhyNoPartition reuses one object for all its messages: read it now.
+        if isinstance(record.msg, WhyNoPartition):
+            if record.msg.node is not None:
+                self.watched.say(record.msg.node.name, record.msg.reason)
+        elif self.node is not None:
+            self.watched.say(self.node.name, record.getMessage())
+
+
+@contextmanager
+def _listening(listener: _Listener) -> Iterator[None]:
+    """Send ExecuTorch's and the root logger's records to the listener alone."""
+    names = [name for name in logging.root.manager.loggerDict if name.startswith("executorch")]
+    loggers = [logging.root, *map(logging.getLogger, names)]
+    before = [(each, each.level, each.propagate, each.handlers, each.disabled) for each in loggers]
+    threshold = logging.root.manager.disable
+    logging.disable(logging.NOTSET)
+    for each in loggers:
+        each.handlers, each.propagate, each.disabled = [listener], False, False
+        each.setLevel(logging.DEBUG)
+    try:
+        yield
+    finally:
+        for each, level, propagate, handlers, disabled in before:
+            each.handlers, each.propagate, each.disabled = handlers, propagate, disabled
+            each.setLevel(level)
+        logging.disable(threshold)

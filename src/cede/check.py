@@ -1,0 +1,217 @@
+"""Comparing a lowered program with eager, and finding the delegate at fault."""
+
+from __future__ import annotations
+
+import operator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import torch
+from executorch.exir.delegate import executorch_call_delegate
+from torch.export.graph_signature import InputKind, OutputKind
+from torch.fx import Interpreter
+from torch.utils import _pytree as pytree
+
+from cede.run import load
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from torch.fx import Node
+
+    from cede.config import CheckConfig
+    from cede.lower import Lowered
+    from cede.types import Backend, Delegation
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Check:
+    """The outcome of a comparison.
+
+    Attributes:
+        passed: whether every output of every call is within tolerance.
+        max_error: largest absolute difference over all calls.
+        message: a sentence; names the first delegate that differs.
+        delegate: id of that delegate, "" where there is none.
+    """
+
+    passed: bool
+    max_error: float
+    message: str
+    delegate: str = ""
+
+
+def check_program(
+    lowered: Lowered,
+    calls: Sequence[Sequence[Any]],
+    backends: Mapping[str, Backend],
+    tolerance: CheckConfig,
+) -> Check:
+    """Run the program and eager on the same calls, in order.
+
+    Args:
+        lowered: the program.
+        calls: positional inputs of each call.
+        backends: by name, for a program that ExecuTorch's own runtime can't run.
+        tolerance: |program - eager| <= atol + rtol * |eager|.
+
+    Raises:
+        LoweringError: the program can't be run here.
+    """
+    program = load(lowered.buffer, backends)
+    eager = lowered.source.module()
+    worst = 0.0
+    for number, inputs in enumerate(calls):
+        flat = pytree.tree_leaves(tuple(inputs))
+        # Eager may write its inputs.
+        given = pytree.tree_map(_copied, tuple(inputs))
+        with torch.no_grad():
+            wanted = pytree.tree_leaves(eager(*given))
+        got = program.run(flat)
+        error, fault = _compare(got, wanted, tolerance)
+        worst = max(worst, error)
+        if fault:
+            return _blame(lowered, calls[: number + 1], backends, tolerance, worst, number, fault)
+    return Check(
+        passed=True,
+        max_error=worst,
+        message=f"{len(calls)} call(s) agree with eager, largest difference {worst:.2g}",
+    )
+
+
+def _blame(
+    lowered: Lowered,
+    calls: Sequence[Sequence[Any]],
+    backends: Mapping[str, Backend],
+    tolerance: CheckConfig,
+    worst: float,
+    number: int,
+    fault: str,
+) -> Check:
+    head = f"call {number}: {fault}"
+    for given, difference in _delegates_that_differ(lowered, calls, backends, tolerance):
+        first = lowered.graph.op(given.ops[0])
+        return Check(
+            passed=False,
+            max_error=worst,
+            delegate=given.id,
+            message=f"{head}; the first delegate that differs from eager on its own inputs is "
+            f"{given.id} of {given.backend} ({len(given.ops)} ops from {first.where}): "
+            f"{difference}",
+        )
+    return Check(
+        passed=False,
+        max_error=worst,
+        message=f"{head}; every delegate alone agrees with eager on its own inputs, so the "
+        "difference comes from the ops between them or from state",
+    )
+
+
+def _delegates_that_differ(
+    lowered: Lowered,
+    calls: Sequence[Sequence[Any]],
+    backends: Mapping[str, Backend],
+    tolerance: CheckConfig,
+) -> Iterator[tuple[Delegation, str]]:
+    """Delegates in execution order whose own runtime differs from eager on eager's values."""
+    walker = _Walker(lowered, backends, tolerance)
+    for inputs in calls:
+        walker.call(pytree.tree_leaves(tuple(inputs)))
+        yield from walker.found
+        walker.found.clear()
+
+
+class _Walker(Interpreter):
+    """Runs the edge program in eager, and each delegate on the side in its runtime."""
+
+    def __init__(
+        self, lowered: Lowered, backends: Mapping[str, Backend], tolerance: CheckConfig
+    ) -> None:
+        self.program = lowered.program.exported_program()
+        super().__init__(self.program.graph_module)
+        self.backends = backends
+        self.tolerance = tolerance
+        self.found: list[tuple[Delegation, str]] = []
+        self.owner = lowered.plan.delegation_of()
+        self.loaded: dict[str, Any] = {}
+        self.state = {**self.program.constants, **self.program.state_dict}
+
+    def call(self, inputs: Sequence[Any]) -> None:
+        given = iter(inputs)
+        signature = self.program.graph_signature
+        values = [
+            next(given) if spec.kind is InputKind.USER_INPUT else self.state[spec.target]
+            for spec in signature.input_specs
+        ]
+        with torch.no_grad():
+            results = self.run(*pytree.tree_map(_copied, values))
+        for spec, value in zip(signature.output_specs, results, strict=True):
+            if spec.kind is OutputKind.BUFFER_MUTATION:
+                self.state[spec.target] = value
+
+    def run_node(self, n: Node) -> Any:
+        if n.target is not executorch_call_delegate:
+            return super().run_node(n)
+        args, _ = self.fetch_args_kwargs_from_env(n)
+        module, inputs = args[0], args[1:]
+        wanted = pytree.tree_leaves(module.original_module.module()(*inputs))
+        given = self._delegation(module)
+        if given is not None:
+            name = str(n.args[0])
+            if name not in self.loaded:
+                self.loaded[name] = load(bytes(module.buffer()), self.backends)
+            got = self.loaded[name].run(list(inputs))
+            _, fault = _compare(got, wanted, self.tolerance)
+            if fault:
+                self.found.append((given, fault))
+        return wanted
+
+    def _delegation(self, module: Any) -> Delegation | None:
+        for node in module.original_module.graph.nodes:
+            if node.op == "call_function" and node.name in self.owner:
+                return self.owner[node.name]
+        return None
+
+
+def _compare(
+    got: Sequence[Any], wanted: Sequence[Any], tolerance: CheckConfig
+) -> tuple[float, str]:
+    """Largest absolute difference, and what is out of tolerance first ("" for nothing)."""
+    if len(got) != len(wanted):
+        return float("inf"), f"{len(got)} outputs instead of {len(wanted)}"
+    worst = 0.0
+    for i, (mine, other) in enumerate(zip(got, wanted, strict=True)):
+        if not isinstance(other, torch.Tensor):
+            if mine != other and operator.ne(mine, other):
+                return float("inf"), f"output {i} is {mine} instead of {other}"
+            continue
+        if mine.shape != other.shape or mine.dtype != other.dtype:
+            return float("inf"), (
+                f"output {i} is {mine.dtype}{list(mine.shape)} instead of"
+                f" {other.dtype}{list(other.shape)}"
+            )
+        error, close = _difference(mine, other, tolerance)
+        worst = max(worst, error)
+        if not close:
+            return worst, f"output {i} differs by up to {error:.3g}"
+    return worst, ""
+
+
+def _difference(
+    mine: torch.Tensor, other: torch.Tensor, tolerance: CheckConfig
+) -> tuple[float, bool]:
+    if not other.numel():
+        return 0.0, True
+    first, second = mine.to(torch.float64), other.to(torch.float64)
+    if other.is_complex():
+        first, second = torch.view_as_real(mine), torch.view_as_real(other)
+    same = (first == second) | (first.isnan() & second.isnan())
+    distance = torch.where(same, 0.0, (first - second).abs())
+    allowed = tolerance.atol + tolerance.rtol * second.abs()
+    close = bool((same | (distance <= allowed)).all())
+    error = float(distance.nan_to_num(nan=float("inf")).max())
+    return error, close
+
+
+def _copied(value: Any) -> Any:
+    return value.clone() if isinstance(value, torch.Tensor) else value

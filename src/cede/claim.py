@@ -1,0 +1,124 @@
+"""Asking the partitioners: every one about every op, each answer checked, none able to stop us."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from cede.timelimit import time_limit
+from cede.types import Claim, Code, Partitioner, Program, Reason, Refusal
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from cede.plan import Source
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answers:
+    """What one partitioner answered: every op stands in a claim or in a refusal.
+
+    Attributes:
+        claims: with known ops only; claims of one partitioner may share ops.
+        refusals: one for every op in no claim.
+        warnings: what was wrong with the partitioner, "" if nothing.
+    """
+
+    claims: tuple[Claim, ...]
+    refusals: tuple[Refusal, ...]
+    warnings: tuple[str, ...] = ()
+
+
+def ask(
+    partitioner: Partitioner,
+    program: Program,
+    *,
+    source: Source,
+    seconds: float,
+    changed: Callable[[], str] = lambda: "",
+) -> Answers:
+    """Ask one partitioner about every op of a program.
+
+    Args:
+        partitioner: who is asked.
+        program: what it sees; `exported` should be its own copy.
+        source: where it came from, for messages.
+        seconds: how long it may take.
+        changed: called afterwards: what it changed in the program, "" for nothing.
+    """
+    collector = _Collector(partitioner, program)
+    failure = ""
+    try:
+        with time_limit(seconds):
+            for answer in partitioner.claim(program):
+                collector.add(answer)
+    except TimeoutError:
+        failure = f"it took longer than {seconds:g} s"
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
+        failure = f"{type(error).__name__}: {_first_line(error)}"
+    if what := changed():
+        # Its answers are about a graph that nobody else has.
+        collector.claims.clear()
+        collector.refused.clear()
+        failure = f"it changed the graph ({what})"
+    return collector.answers(failure, f"{source.name} ({source.distribution} {source.version})")
+
+
+class _Collector:
+    def __init__(self, partitioner: Partitioner, program: Program) -> None:
+        self.name = partitioner.name
+        self.backend = partitioner.backend
+        self.graph = program.graph
+        self.claims: list[Claim] = []
+        self.refused: dict[str, Refusal] = {}
+        self.faults: list[str] = []
+
+    def add(self, answer: object) -> None:
+        if isinstance(answer, Claim):
+            if answer.partitioner != self.name or answer.backend != self.backend:
+                self.faults.append(
+                    f"a claim says {answer.partitioner!r} for {answer.backend!r} instead of"
+                    f" {self.name!r} for {self.backend!r}"
+                )
+            elif unknown := sorted(op for op in answer.ops if op not in self.graph):
+                self.faults.append(f"a claim names ops that don't exist: {', '.join(unknown[:5])}")
+            elif answer.ops:
+                self.claims.append(answer)
+        elif isinstance(answer, Refusal):
+            if answer.op not in self.graph:
+                self.faults.append(f"a refusal names an op that doesn't exist: {answer.op}")
+            elif not answer.reason.detail.strip():
+                self.faults.append(f"the refusal of {answer.op} gives no reason")
+            else:
+                self.refused.setdefault(answer.op, answer)
+        else:
+            self.faults.append(f"an answer is a {type(answer).__name__}, not a Claim or Refusal")
+
+    def answers(self, failure: str, who: str) -> Answers:
+        claimed = {op for claim in self.claims for op in claim.ops}
+        refusals = []
+        for op in self.graph.ops:
+            if op.id in claimed:
+                continue
+            refusals.append(self.refused.get(op.id) or self._missing(op.id, failure, who))
+        warnings = [f"partitioner {who}: {fault}" for fault in self.faults]
+        if failure:
+            warnings.append(f"partitioner {who} failed: {failure}")
+        return Answers(
+            claims=tuple(self.claims), refusals=tuple(refusals), warnings=tuple(warnings)
+        )
+
+    def _missing(self, op: str, failure: str, who: str) -> Refusal:
+        reason = (
+            Reason(code=Code.PLUGIN_FAILED, detail=f"{who}: {failure}")
+            if failure
+            else Reason(code=Code.NO_ANSWER, detail=f"{who} said nothing about this op")
+        )
+        return Refusal(partitioner=self.name, op=op, reason=reason)
+
+
+def _first_line(error: BaseException) -> str:
+    lines = str(error).strip().splitlines()
+    return lines[0][:300] if lines else "(no message)"

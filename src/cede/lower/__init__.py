@@ -1,0 +1,52 @@
+"""Lowering: a plan becomes an ExecuTorch program."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from executorch.exir import to_edge_transform_and_lower
+
+from cede.errors import PlanError
+from cede.lower.emit import Lowered, emit
+from cede.lower.partition import PlanPartitioner
+from cede.lower.scout import scout, until_claimed
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
+    from torch.export import ExportedProgram
+
+    from cede.config import Config
+    from cede.host import Host
+    from cede.plan import Plan
+
+__all__ = ["Lowered", "PlanPartitioner", "lower_program", "scout"]
+
+
+def lower_program(
+    program: ExportedProgram,
+    host: Host,
+    config: Config,
+    options: Mapping[str, Any],
+    replay: Plan | None = None,
+) -> Lowered:
+    """Plan (or follow a plan), compile the delegates and emit.
+
+    Raises:
+        PlanError: the plan was made for another program.
+        LoweringError: a review found an error, a delegate failed to compile, or an op that was
+            left has no kernel.
+    """
+
+    def attempt(dropped: Collection[str]) -> tuple[Any, PlanPartitioner]:
+        partitioner = PlanPartitioner(
+            host, config, options, replay=replay, dropped=dropped, retries=True
+        )
+        return to_edge_transform_and_lower(program, partitioner=[partitioner]), partitioner
+
+    edge, partitioner = until_claimed(attempt)
+    plan = partitioner.plan
+    if plan is None or plan.graph is None:
+        raise PlanError("ExecuTorch did not ask for a partition")
+    host.lowered(plan, edge)
+    return emit(edge, plan, plan.graph, program, tuple(partitioner.notes))

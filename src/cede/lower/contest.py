@@ -1,0 +1,79 @@
+"""From answers to a checked plan."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING
+
+from cede.errors import PlanError
+from cede.plan import Plan
+from cede.settle import check_settlement
+from cede.types import Contest, Limits
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from cede.claim import Answers
+    from cede.config import Config
+    from cede.host import Host
+    from cede.types import OpGraph, Partitioner
+
+
+def make_plan(
+    graph: OpGraph,
+    answers: Sequence[Answers],
+    partitioners: Sequence[Partitioner],
+    host: Host,
+    config: Config,
+    kept: tuple[str, ...] = (),
+    warnings: tuple[str, ...] = (),
+) -> Plan:
+    """Settle the answers and check the outcome.
+
+    Args:
+        graph: the facts.
+        answers: one per partitioner, in the same order.
+        partitioners: in priority order.
+        host: settles, and knows where each record came from.
+        config: limits and mode.
+        kept: names of the ATen nodes kept whole.
+        warnings: what came up before.
+
+    Raises:
+        PlanError: a plugin's own settling gave an impossible outcome.
+    """
+    names = list(dict.fromkeys(p.backend for p in partitioners))
+    backends = {name: host.backend(name) for name in names}
+    settlement, notes = host.settle(
+        Contest(
+            graph=graph,
+            claims=tuple(claim for given in answers for claim in given.claims),
+            order=tuple(p.name for p in partitioners),
+            limits={name: limits_for(host, name, config) for name in names},
+            connected=frozenset(name for name in names if backends[name].connected),
+            mode=config.settle,
+        )
+    )
+    if faults := check_settlement(graph, settlement):
+        raise PlanError("settling gave an impossible plan: " + "; ".join(faults[:5]))
+    return Plan(
+        fingerprint=graph.fingerprint,
+        delegations=settlement.delegations,
+        refusals=tuple(refusal for given in answers for refusal in given.refusals),
+        losses=settlement.losses,
+        kept=kept,
+        partitioners=tuple(host.source("partitioner", p.name) for p in partitioners),
+        backends=tuple(host.source("backend", name) for name in names),
+        warnings=(*warnings, *(text for given in answers for text in given.warnings), *notes),
+        graph=graph,
+    )
+
+
+def limits_for(host: Host, backend: str, config: Config) -> Limits:
+    """The backend's own limits, with those that the config sets."""
+    own = host.backend(backend).limits
+    given = config.limits.get(backend)
+    if given is None:
+        return own
+    chosen = {key: value for key, value in dataclasses.asdict(given).items() if value is not None}
+    return dataclasses.replace(own, **chosen)

@@ -1,0 +1,139 @@
+"""From the edge program with its delegates to the `.pte`."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from executorch.exir import ExecutorchBackendConfig
+from executorch.exir.passes.init_mutable_pass import InitializedMutableBufferPass
+
+from cede.errors import LoweringError
+from cede.files import write_whole
+from cede.report import Report, make_report
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from executorch.exir import EdgeProgramManager, ExecutorchProgramManager
+    from torch.export import ExportedProgram
+
+    from cede.plan import Plan
+    from cede.types import OpGraph
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lowered:
+    """A lowered program.
+
+    Attributes:
+        plan: what was lowered.
+        graph: the facts of the edge program.
+        source: the exported program it was made from.
+        program: the edge program with its delegates, before emission.
+        executorch: the emitted program.
+        warnings: what the user should know, beyond the plan's own.
+    """
+
+    plan: Plan
+    graph: OpGraph
+    source: ExportedProgram
+    program: EdgeProgramManager
+    executorch: ExecutorchProgramManager
+    warnings: tuple[str, ...] = field(default=())
+
+    @property
+    def buffer(self) -> bytes:
+        """The bytes of the `.pte`."""
+        return bytes(self.executorch.buffer)
+
+    def save(self, path: Path | str) -> None:
+        """Write the `.pte`, whole or not at all."""
+        from pathlib import Path
+
+        write_whole(Path(path), self.buffer)
+
+    def report(self) -> Report:
+        """The per-op delegation table."""
+        return make_report(self.plan, self.graph)
+
+
+def emit(
+    edge: EdgeProgramManager,
+    plan: Plan,
+    graph: OpGraph,
+    source: ExportedProgram,
+    notes: tuple[str, ...] = (),
+) -> Lowered:
+    """Emit the ExecuTorch program; mutated buffers keep their initial values.
+
+    Raises:
+        LoweringError: an op that was left has no kernel to call; names op, module and source.
+    """
+    mutated = [given.id for given in graph.inputs if given.mutated and given.target]
+    config = ExecutorchBackendConfig(
+        passes=[InitializedMutableBufferPass(mutated)] if mutated else []
+    )
+    try:
+        executorch = edge.to_executorch(config)
+    except RuntimeError as error:
+        missing = re.findall(r"'([\w:.]+)'", str(error)) if "out variants" in str(error) else []
+        if not missing:
+            raise
+        raise LoweringError(_no_out_variant(missing, plan, graph)) from None
+    return Lowered(
+        plan=plan,
+        graph=graph,
+        source=source,
+        program=edge,
+        executorch=executorch,
+        warnings=(*notes, *_missing_kernels(executorch, plan, graph)),
+    )
+
+
+def _no_out_variant(missing: list[str], plan: Plan, graph: OpGraph) -> str:
+    lines = []
+    taken = plan.delegation_of()
+    for name in missing:
+        kind = name.replace("::", ".")
+        for op in graph.ops:
+            if op.id not in taken and op.target.startswith(kind):
+                lines.append(f"  {op.where}: {_reasons(plan, op.id)}")
+    return (
+        f"no out variant is registered for {', '.join(missing)}, which no backend took:\n"
+        + "\n".join(lines)
+        + "\nRegister an out variant of the operator, or give the op to a backend that takes it."
+    )
+
+
+def _reasons(plan: Plan, op: str) -> str:
+    given: list[Any] = [*plan.refusals, *plan.losses]
+    return "; ".join(f"{row.partitioner}: {row.reason}" for row in given if row.op == op)
+
+
+def _missing_kernels(executorch: ExecutorchProgramManager, plan: Plan, graph: OpGraph) -> list[str]:
+    """Operators of the program that the runtime of this wheel doesn't have."""
+    from executorch.runtime import Runtime
+
+    from cede.run.kernels import register
+
+    operators = {
+        f"{op.name}.{op.overload}" if op.overload else op.name
+        for method in executorch.executorch_program.execution_plan
+        for op in method.operators
+    }
+    register(operators)
+    present = Runtime.get().operator_registry.operator_names
+    return [
+        f"this runtime has no kernel for {name}{_where(name, plan, graph)}: the program needs one "
+        "that you link"
+        for name in sorted(operators - set(present))
+    ]
+
+
+def _where(operator: str, plan: Plan, graph: OpGraph) -> str:
+    kind = operator.rpartition(".")[0].replace("::", ".")
+    taken = plan.delegation_of()
+    found = [op.where for op in graph.ops if op.kind == kind and op.id not in taken]
+    return f" (needed by {'; '.join(found[:3])})" if found else ""

@@ -1,0 +1,133 @@
+"""Which ATen ops stay whole: asked before decomposition, remembered node by node."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TYPE_CHECKING, Any
+
+from cede.facts.arguments import aten_overload
+from cede.types import Keep, OpGraph, Partitioner, Program
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Mapping, Sequence
+
+    from torch.export import ExportedProgram
+    from torch.fx import Node
+
+_EMPTY = OpGraph()
+
+
+class Keeping:
+    """The keep requests of all partitioners as one, minus what was dropped.
+
+    A kept op that nobody claims has often no kernel, so it must be decomposed after all. The node
+    names that were kept are remembered in order; `unclaimed` finds them again in the edge program,
+    where they have other names but the same order.
+
+    Attributes:
+        kept: names of the ATen nodes that were kept, in graph order.
+        warnings: requests that can't be met, each a sentence.
+    """
+
+    def __init__(
+        self,
+        partitioners: Sequence[Partitioner],
+        options: Mapping[str, Any],
+        dropped: Collection[str] = (),
+        only: Collection[str] | None = None,
+    ) -> None:
+        """Prepare.
+
+        Args:
+            partitioners: in priority order.
+            options: by backend name.
+            dropped: names of ATen nodes to decompose whatever anybody wants.
+            only: names of ATen nodes to keep, as an earlier plan did; None asks the partitioners.
+        """
+        self.partitioners = partitioners
+        self.options = options
+        self.dropped = frozenset(dropped)
+        self.only = None if only is None else frozenset(only)
+        self.kept: dict[str, Any] = {}
+        self.warnings: list[str] = []
+
+    def request(self, program: ExportedProgram) -> tuple[list[Any], Callable[[Node], bool] | None]:
+        """What `ops_to_not_decompose` answers for an ATen program."""
+        wanted: dict[Any, list[Callable[[Node], bool] | None]] = defaultdict(list)
+        for partitioner in self.partitioners:
+            for op, accepts in self._asked(partitioner, program):
+                wanted[op].append(accepts)
+        if not wanted:
+            return [], None
+
+        def keeps(node: Node) -> bool:
+            checks = wanted.get(node.target)
+            if checks is None or node.name in self.dropped:
+                return False
+            if self.only is not None:
+                accepted = node.name in self.only
+            else:
+                accepted = any(check is None or check(node) for check in checks)
+            if accepted:
+                self.kept[node.name] = node.target
+            return accepted
+
+        return list(wanted), keeps
+
+    def _asked(self, partitioner: Partitioner, program: ExportedProgram) -> list[tuple[Any, Any]]:
+        view = Program(
+            graph=_EMPTY, exported=program, options=self.options.get(partitioner.backend)
+        )
+        try:
+            keep: Keep = partitioner.keeps(view)
+        except Exception as error:
+            self._warn(f"partitioner {partitioner.name}: keeps() failed: {error!r}")
+            return []
+        result = []
+        for op in keep.ops:
+            if why := _impossible(op):
+                self._warn(f"partitioner {partitioner.name} wants {op} kept whole, but {why}")
+            else:
+                result.append((op, keep.accepts))
+        return result
+
+    def _warn(self, text: str) -> None:
+        if text not in self.warnings:
+            self.warnings.append(text)
+
+    def unclaimed(self, program: ExportedProgram, claimed: Collection[str]) -> set[str]:
+        """Names of the kept ATen nodes whose edge nodes are in no delegation.
+
+        Args:
+            program: the edge program.
+            claimed: ids of the delegated ops.
+        """
+        kept: dict[Any, list[str]] = defaultdict(list)
+        for name, op in self.kept.items():
+            kept[op].append(name)
+        found: dict[Any, list[Node]] = defaultdict(list)
+        for node in program.graph.nodes:
+            overload = aten_overload(node.target) if node.op == "call_function" else None
+            if overload in kept:
+                found[overload].append(node)
+        left: set[str] = set()
+        for op, nodes in found.items():
+            free = [i for i, node in enumerate(nodes) if node.name not in claimed]
+            if not free:
+                continue
+            if len(nodes) == len(kept[op]):
+                left.update(kept[op][i] for i in free)
+            else:  # an op that also stands in the program without being kept
+                left.update(kept[op])
+        return left
+
+
+def _impossible(op: Any) -> str:
+    schema = getattr(op, "_schema", None)
+    if schema is None:
+        return "that is no operator overload"
+    if schema.is_mutable:
+        return f"it mutates an argument ({schema})"
+    if any(given.alias_info is not None for given in schema.returns):
+        return f"its result aliases an argument ({schema})"
+    return ""

@@ -1,0 +1,227 @@
+"""One ExecuTorch `Partitioner` over any number of ours."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+from typing import TYPE_CHECKING, Any
+
+from executorch.exir.backend.compile_spec_schema import CompileSpec
+from executorch.exir.backend.partitioner import DelegationSpec, Partitioner, PartitionResult
+
+from cede.claim import Answers, ask
+from cede.errors import LoweringError, PlanError
+from cede.facts import read_graph
+from cede.lower.contest import limits_for, make_plan
+from cede.lower.keep import Keeping
+from cede.lower.prepare import prepared
+from cede.lower.tags import write_tags
+from cede.report import Report, make_report
+from cede.types import Limits, Program
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Mapping
+
+    from torch.export import ExportedProgram
+    from torch.fx import Node
+
+    from cede.config import Config
+    from cede.host import Host
+    from cede.plan import Plan
+    from cede.types import OpGraph
+
+
+class KeptUnclaimed(Exception):
+    """Ops were kept whole that nobody got: they must be decomposed and the plan made again."""
+
+    def __init__(self, names: set[str]) -> None:
+        super().__init__(", ".join(sorted(names)))
+        self.names = names
+
+
+class Scouted(Exception):
+    """Leaves lowering with the plan once there is one."""
+
+    def __init__(self, plan: Plan) -> None:
+        super().__init__("planned")
+        self.plan = plan
+
+
+class PlanPartitioner(Partitioner):  # type: ignore[misc]
+    """Asks every partitioner, settles, and tags what the plan says, in one `partition` call.
+
+    Attributes:
+        notes: what reviews said, beyond the plans' own warnings.
+        plans: one a method, in order, once `partition` has run.
+    """
+
+    def __init__(
+        self,
+        host: Host,
+        config: Config,
+        options: Mapping[str, Any],
+        *,
+        replay: Plan | None = None,
+        dropped: Collection[str] = (),
+        scout: bool = False,
+        retries: bool = False,
+    ) -> None:
+        """Prepare; nothing is imported or asked yet.
+
+        Args:
+            host: the loaded plugins.
+            config: backends, limits and time limits.
+            options: by backend name, checked.
+            replay: a plan to follow instead of asking.
+            dropped: ATen nodes that must not be kept whole.
+            scout: leave by `Scouted` as soon as there is a plan.
+            retries: leave by `KeptUnclaimed` where a kept op is left; otherwise a scouting run
+                beforehand finds those ops.
+        """
+        super().__init__()
+        self.host = host
+        self.config = config
+        self.options = options
+        self.replay = replay
+        self.dropped = frozenset(dropped)
+        self.scout = scout
+        self.retries = retries
+        self.plans: list[Plan] = []
+        self.notes: list[str] = []
+        self._asked = host.partitioners_for(config)
+        # ExecuTorch decomposes every method before it partitions the first: one entry a method.
+        self._keepings: list[Keeping] = []
+
+    @property
+    def plan(self) -> Plan | None:
+        """The plan of the last method partitioned, None before that."""
+        return self.plans[-1] if self.plans else None
+
+    def report(self) -> Report:
+        """The per-op delegation table of the plan.
+
+        Raises:
+            PlanError: nothing has been partitioned yet.
+        """
+        if self.plan is None or self.plan.graph is None:
+            raise PlanError("no plan yet: call to_edge_transform_and_lower with this partitioner")
+        return make_report(self.plan, self.plan.graph)
+
+    def transform_for_pre_decomposition(self, exported_program: ExportedProgram) -> ExportedProgram:
+        """Make borders legal; find kept ops that will be left, where that can happen."""
+        if self.plans:  # a new lowering with the same partitioner
+            self.plans, self._keepings = [], []
+        program = prepared(exported_program)
+        self._keepings.append(self._keep())
+        if not (self.scout or self.retries or self.replay) and self._may_leave_kept(program):
+            from cede.lower.scout import scout
+
+            found = scout(program, self.host, self.config, self.options)
+            self._keepings[-1] = self._keep(found.dropped)
+        return program
+
+    def _keep(self, dropped: Collection[str] = ()) -> Keeping:
+        only = self.replay.kept if self.replay is not None else None
+        return Keeping(self._asked, self.options, self.dropped | set(dropped), only)
+
+    def ops_to_not_decompose(
+        self, ep: ExportedProgram
+    ) -> tuple[list[Any], Callable[[Node], bool] | None]:
+        """Every partitioner's wishes together; after partitioning, what was kept and is fine."""
+        if self.plans:
+            kept = {op for keeping in self._keepings for op in keeping.kept.values()}
+            return list(kept), (lambda node: False) if kept else None
+        return self._keepings[-1].request(ep)
+
+    def partition(self, exported_program: ExportedProgram) -> PartitionResult:
+        """Plan (or follow the plan) and tag."""
+        graph = read_graph(exported_program)
+        keeping = self._keepings[len(self.plans)]
+        if self.replay is not None:
+            plan = _fitting(self.replay, graph)
+        else:
+            plan = self._plan(graph, exported_program, keeping)
+            left = keeping.unclaimed(exported_program, plan.delegation_of())
+            if left and self.retries:
+                raise KeptUnclaimed(left)
+        self.plans.append(plan)
+        if self.scout:
+            raise Scouted(plan)
+        self._review(plan, graph)
+        tags = write_tags(plan, graph, exported_program)
+        return PartitionResult(
+            tagged_exported_program=exported_program,
+            partition_tags={
+                tags[given.id]: self._delegation_spec(given.backend, given.specs)
+                for given in plan.delegations
+            },
+        )
+
+    def _review(self, plan: Plan, graph: OpGraph) -> None:
+        for finding in self.host.review(plan, graph):
+            if finding.severity == "error":
+                raise LoweringError(f"{finding.message} ({finding.op or 'the whole plan'})")
+            self.notes.append(f"{finding.severity}: {finding.message}")
+
+    def _plan(self, graph: OpGraph, program: ExportedProgram, keeping: Keeping) -> Plan:
+        answers = [self._ask(partitioner, graph, program) for partitioner in self._asked]
+        return make_plan(
+            graph, answers, self._asked, self.host, self.config, tuple(keeping.kept),
+            tuple(keeping.warnings),
+        )  # fmt: skip
+
+    def _ask(self, partitioner: Any, graph: OpGraph, program: ExportedProgram) -> Answers:
+        view = copy.copy(program)
+        view._graph_module = copy.deepcopy(program.graph_module)
+        before = _shape(view)
+        return ask(
+            partitioner,
+            Program(graph=graph, exported=view, options=self.options.get(partitioner.backend)),
+            source=self.host.source("partitioner", partitioner.name),
+            seconds=self.config.seconds,
+            changed=lambda: _difference(before, _shape(view)),
+        )
+
+    def _delegation_spec(
+        self, backend: str, specs: tuple[tuple[str, bytes], ...]
+    ) -> DelegationSpec:
+        record = self.host.backend(backend)
+        record.register()
+        given = specs or tuple(record.compile_specs(self.options.get(backend)))
+        return DelegationSpec(
+            record.delegate_id, [CompileSpec(key, bytes(value)) for key, value in given]
+        )
+
+    def _may_leave_kept(self, program: ExportedProgram) -> bool:
+        keeping = Keeping(self._asked, self.options)
+        ops, _ = keeping.request(program)
+        if not ops:
+            return False
+        limited = any(
+            limits_for(self.host, p.backend, self.config) != Limits() for p in self._asked
+        )
+        return limited or len(self._asked) > 1
+
+
+def _fitting(plan: Plan, graph: OpGraph) -> Plan:
+    if plan.fingerprint != graph.fingerprint:
+        raise PlanError(
+            f"the plan was made for another program: its fingerprint is {plan.fingerprint[:12]}, "
+            f"this program's is {graph.fingerprint[:12]}; make a new plan"
+        )
+    return dataclasses.replace(plan, graph=graph)
+
+
+def _shape(program: ExportedProgram) -> list[tuple[str, Any, str]]:
+    return [(n.name, n.target, str(n.args)) for n in program.graph_module.graph.nodes]
+
+
+def _difference(before: list[tuple[str, Any, str]], after: list[tuple[str, Any, str]]) -> str:
+    if before == after:
+        return ""
+    if len(before) != len(after):
+        return f"{len(before)} nodes became {len(after)}"
+    for old, new in zip(before, after, strict=True):
+        if old != new:
+            return f"node {old[0]} changed"
+    return ""

@@ -1,0 +1,65 @@
+"""Planning without compiling: lowering is entered and left as soon as there is a plan."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from executorch.exir import to_edge_transform_and_lower
+
+from cede.errors import PlanError
+from cede.lower.partition import KeptUnclaimed, PlanPartitioner, Scouted
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Mapping
+
+    from torch.export import ExportedProgram
+
+    from cede.config import Config
+    from cede.host import Host
+    from cede.plan import Plan
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scouting:
+    """A plan, and the ATen nodes that had to be decomposed for it after all."""
+
+    plan: Plan
+    dropped: frozenset[str]
+
+
+def scout(
+    program: ExportedProgram, host: Host, config: Config, options: Mapping[str, Any]
+) -> Scouting:
+    """Plan a program from `torch.export.export`; it is left as it is."""
+
+    def attempt(dropped: Collection[str]) -> Scouting:
+        partitioner = PlanPartitioner(
+            host, config, options, dropped=dropped, scout=True, retries=True
+        )
+        try:
+            to_edge_transform_and_lower(program, partitioner=[partitioner])
+        except Scouted as done:
+            return Scouting(plan=done.plan, dropped=frozenset(dropped))
+        raise PlanError("ExecuTorch did not ask for a partition")
+
+    return until_claimed(attempt)
+
+
+def until_claimed(attempt: Callable[[Collection[str]], T]) -> T:
+    """Repeat an attempt with fewer ops kept whole until none of them is left unclaimed.
+
+    Each round drops at least one more node, so it ends.
+    """
+    dropped: set[str] = set()
+    while True:
+        try:
+            return attempt(dropped)
+        except KeptUnclaimed as left:
+            if left.names <= dropped:
+                raise PlanError(
+                    f"ops stay whole although nobody claims them: {', '.join(sorted(left.names))}"
+                ) from None
+            dropped |= left.names

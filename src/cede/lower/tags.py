@@ -1,0 +1,82 @@
+"""From a plan to delegation tags on the nodes, at the last moment."""
+
+from __future__ import annotations
+
+import operator
+from typing import TYPE_CHECKING, Any
+
+from executorch.exir.backend.utils import tag_constant_data
+from torch.fx import GraphModule
+
+from cede.errors import PlanError
+from cede.facts.arguments import scoped
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from torch.export import ExportedProgram
+    from torch.fx import Node
+
+    from cede.plan import Plan
+    from cede.types import OpGraph
+
+
+def write_tags(plan: Plan, graph: OpGraph, program: ExportedProgram) -> dict[str, str]:
+    """Tag every delegated node and the constants it uses.
+
+    Args:
+        plan: for this program.
+        graph: its facts; a delegation that holds a control-flow op carries its branches along.
+        program: the edge program to tag.
+
+    Returns:
+        Tag by delegation id.
+
+    Raises:
+        PlanError: the plan names an op that the program doesn't have.
+    """
+    nodes = dict(_nodes(program.graph_module, ""))
+    tags = {given.id: f"cede_{given.id}" for given in plan.delegations}
+    for given in plan.delegations:
+        carried = {scope for op in given.ops if op in graph for scope in graph.op(op).branches}
+        for op in given.ops:
+            if op not in nodes:
+                raise PlanError(f"delegation {given.id} names {op}, which is not in the program")
+            if graph.op(op).scope not in carried and not _inside(graph.op(op).scope, carried):
+                nodes[op].meta["delegation_tag"] = tags[given.id]
+    _tag_branches(program.graph_module)
+    tag_constant_data(program)
+    return tags
+
+
+def _inside(scope: str, carried: set[str]) -> bool:
+    return any(scope.startswith(f"{outer}/") for outer in carried)
+
+
+def _nodes(module: GraphModule, scope: str) -> Iterator[tuple[str, Node]]:
+    for node in module.graph.nodes:
+        if node.op not in ("call_function", "get_attr"):
+            continue
+        yield scoped(node.name, scope), node
+        for name, branch in _branches(module, node):
+            yield from _nodes(branch, scoped(f"{node.name}/{name}", scope))
+
+
+def _branches(module: GraphModule, node: Node) -> Iterator[tuple[str, GraphModule]]:
+    for used in node.all_input_nodes:
+        if used.op == "get_attr":
+            value: Any = operator.attrgetter(str(used.target))(module)
+            if isinstance(value, GraphModule):
+                yield str(used.target), value
+
+
+def _tag_branches(module: GraphModule) -> None:
+    """The get_attr nodes of branches and constants go with the op that uses them."""
+    for node in module.graph.nodes:
+        if node.op == "get_attr":
+            tags = {user.meta.get("delegation_tag") for user in node.users}
+            if len(tags) == 1 and (tag := tags.pop()) is not None:
+                node.meta["delegation_tag"] = tag
+        elif node.op == "call_function":
+            for _, branch in _branches(module, node):
+                _tag_branches(branch)
