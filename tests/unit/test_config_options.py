@@ -114,3 +114,14 @@ def test_options_that_no_config_can_hold_are_the_plugin_s_fault() -> None:
     backends = {"odd": Backend(name="odd", delegate_id="Odd", options=int)}
     with pytest.raises(PluginError, match="backend odd: its options can't be read"):
         check_options(load_config(None, ["backends=[odd]"]), backends)
+
+
+def test_a_backend_whose_plugin_failed_is_told_as_that() -> None:
+    def find(name: str) -> Backend:
+        raise PluginError(f"the plugin of {name} failed") if name == "broken" else ConfigError("no")
+
+    config = load_config(None, ["backends=[broken]"])
+    with pytest.raises(PluginError, match="the plugin of broken failed"):
+        check_options(config, BACKENDS, find)
+    with pytest.raises(ConfigError, match="override: backends: unknown backend typo"):
+        check_options(load_config(None, ["backends=[typo]"]), BACKENDS, find)

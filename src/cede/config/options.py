@@ -11,16 +11,24 @@ from cede.errors import ConfigError, PluginError
 from cede.nearest import suggestion
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from cede.config.schema import Config
     from cede.types import Backend
 
 
-def check_options(config: Config, backends: Mapping[str, Backend]) -> dict[str, Any]:
+def check_options(
+    config: Config,
+    backends: Mapping[str, Backend],
+    find: Callable[[str], Backend] | None = None,
+) -> dict[str, Any]:
     """Options of every backend, as instances of its own options dataclass.
 
     Args:
         config: from `load_config`.
         backends: every backend there is, by name.
+        find: asked for a backend that is not among them, so that it can raise a PluginError that
+            says why (`Host.backend`); a ConfigError or None means that nobody knows the name.
 
     Returns:
         Backend name -> instance of `Backend.options`, defaults where the config says nothing. A
@@ -29,15 +37,18 @@ def check_options(config: Config, backends: Mapping[str, Backend]) -> dict[str, 
     Raises:
         ConfigError: every unknown backend under `backends`, `options` or `limits`, every unknown
             option and every value of a wrong type, one a line.
-        PluginError: options of a backend that are no dataclass OmegaConf can structure.
+        PluginError: what `find` raises, or options of a backend that are no dataclass
+            that OmegaConf can structure.
     """
     problems = Problems(origin=config.origin)
+    named = (*config.backends, *config.options, *config.limits)
+    unknown = {name for name in named if name not in backends and not _found(name, find)}
     for name in config.backends:
-        if name not in backends:
+        if name in unknown:
             problems.add("backends", f"unknown backend {name}; {suggestion(name, backends)}")
     for section in ("options", "limits"):
         for name in getattr(config, section):
-            if name not in backends:
+            if name in unknown:
                 near = suggestion(name, backends, prefix=f"{section}.")
                 problems.add(f"{section}.{name}", f"unknown backend; {near}")
     found = {}
@@ -49,6 +60,13 @@ def check_options(config: Config, backends: Mapping[str, Backend]) -> dict[str, 
     if problems.lines:
         raise ConfigError("\n".join(problems.lines))
     return found
+
+
+def _found(name: str, find: Callable[[str], Backend] | None) -> bool:
+    try:
+        return find is not None and bool(find(name))
+    except ConfigError:
+        return False
 
 
 def _options(backend: Backend, values: Any, problems: Problems) -> Any:

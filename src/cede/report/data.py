@@ -5,10 +5,10 @@ from __future__ import annotations
 import csv
 import io
 import json
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from typing import TYPE_CHECKING, Any
 
-from cede.report.records import SCHEMA
+from cede.report.records import SCHEMA, DelegateTotal
 
 if TYPE_CHECKING:
     from cede.plan import Source
@@ -34,6 +34,18 @@ def to_csv(report: Report) -> str:
                 *(answers.get(name, "") for name in names),
             ]
         )
+    return out.getvalue()
+
+
+def delegates_to_csv(report: Report) -> str:
+    """One row a delegate; several partitioners are joined by "+"."""
+    names = [field.name for field in fields(DelegateTotal)]
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(names)
+    for given in report.by_delegate:
+        cells = (getattr(given, name) for name in names)
+        writer.writerow(["+".join(cell) if isinstance(cell, tuple) else cell for cell in cells])
     return out.getvalue()
 
 

@@ -9,7 +9,7 @@ from cede.errors import ConfigError, PlanError
 from cede.nearest import suggestion
 from cede.report.make import make_report
 from cede.report.records import Report
-from cede.types import Ref
+from cede.types import InputKind, Ref
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -97,7 +97,8 @@ def _neighbours(report: Report, op: Op) -> Iterator[str]:
     for used in op.inputs:
         if (given := report.graph.input(used)) is not None:
             named = f" {given.target}" if given.target else ""
-            yield f"    {used}: {given.kind.value}{named} {given.tensor or ''}".rstrip()
+            kind = "input" if given.kind is InputKind.USER else given.kind.value
+            yield f"    {used}: {kind}{named} {given.tensor or ''}".rstrip()
         else:
             yield f"    {used}: {rows[used].outputs}, {_place(rows[used])}"
     users = report.graph.users(op.id)

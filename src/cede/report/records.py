@@ -195,6 +195,12 @@ class Report:
 
         return summary(self, width)
 
+    def summary_markdown(self) -> str:
+        """The tables of `summary` in Markdown."""
+        from cede.report.render import markdown_summary
+
+        return markdown_summary(self)
+
     def markdown(self) -> str:
         """The tables of `text` in Markdown."""
         from cede.report.render import markdown
@@ -206,6 +212,12 @@ class Report:
         from cede.report.data import to_csv
 
         return to_csv(self)
+
+    def delegates_csv(self) -> str:
+        """One row a delegate, with a header."""
+        from cede.report.data import delegates_to_csv
+
+        return delegates_to_csv(self)
 
     def json(self) -> str:
         """Everything but the graph, with a schema; stable."""

@@ -19,7 +19,7 @@ def require_whole(report: Report, failures: Sequence[object] = ()) -> None:
 
     Args:
         report: of the plan.
-        failures: plugins that failed to load; their texts are shown.
+        failures: what else was lost, such as plugins that failed to load; their texts are shown.
 
     Raises:
         PolicyError: names the first few ops with their reasons, all warnings and failures.

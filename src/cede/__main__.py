@@ -1,0 +1,5 @@
+"""`python -m cede`."""
+
+from cede.cli import main
+
+main(prog_name="cede")

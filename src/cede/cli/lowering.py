@@ -1,0 +1,195 @@
+"""`cede lower` and `cede export`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from cede.cli import options
+from cede.cli.planning import formed, insist, warn
+from cede.cli.steps import Steps
+from cede.errors import ConfigError, LoweringError
+
+if TYPE_CHECKING:
+    from cede.config import Config
+    from cede.lower import Lowered
+    from cede.plan import Plan
+
+FORMS = {".json": "json", ".md": "markdown", ".csv": "csv", ".txt": "text"}
+
+
+@click.command(short_help="Compile a plan to a .pte.")
+@options.model
+@options.overrides
+@options.configured
+@click.option(
+    "--plan",
+    "plan_file",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="A plan from `cede plan -o`; without, one is made.",
+)
+@options.program
+@options.strict
+@options.quiet
+def lower(
+    model: str,
+    overrides: tuple[str, ...],
+    config: str | None,
+    backends: tuple[str, ...],
+    plan_file: Path | None,
+    output: Path,
+    strict: bool,
+    quiet: bool,
+) -> None:
+    """Compile MODEL to a .pte, by a plan that was made before or by a new one."""
+    options.writable(output)
+    job = Job(
+        model=model,
+        config=options.load(config, backends, overrides, strict),
+        quiet=quiet,
+        plan=_read_plan(plan_file) if plan_file else None,
+    )
+    with Steps(job.steps, quiet) as steps:
+        lowered = job.run(steps)
+        with steps.step("write"):
+            lowered.save(output)
+    if not quiet:
+        warn((*lowered.plan.warnings, *lowered.warnings))
+        click.echo(f"{output}: {lowered.report().verdict}")
+
+
+@click.command(short_help="Export, plan and compile in one go; print the table.")
+@options.model
+@options.overrides
+@options.configured
+@options.program
+@options.form("text", "markdown", "csv", "json")
+@click.option("--check", is_flag=True, help="Compare with eager on the example inputs first.")
+@click.option(
+    "--plan-out", type=click.Path(path_type=Path), metavar="FILE", help="Write the plan as JSON."
+)
+@click.option(
+    "--report-out",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Write the report; .json, .md, .csv and .txt tell the form.",
+)
+@options.strict
+@options.quiet
+def export(
+    model: str,
+    overrides: tuple[str, ...],
+    config: str | None,
+    backends: tuple[str, ...],
+    output: Path,
+    form: str,
+    check: bool,
+    plan_out: Path | None,
+    report_out: Path | None,
+    strict: bool,
+    quiet: bool,
+) -> None:
+    """Export, plan and compile MODEL to a .pte, and print who took each op.
+
+    With --check a program that differs from eager is not written; the first delegate that differs
+    is named, and the exit code is 5.
+    """
+    options.writable(output, plan_out, report_out)
+    report_form = _report_form(report_out)
+    job = Job(
+        model=model,
+        config=options.load(config, backends, overrides, strict),
+        quiet=quiet,
+        check=check,
+    )
+    with Steps(job.steps, quiet) as steps:
+        lowered = job.run(steps)
+        with steps.step("write"):
+            report = lowered.report()
+            if plan_out is not None:
+                lowered.plan.save(plan_out)
+            if report_out is not None:
+                options.give(formed(report, report_form, report_out), report_out)
+            lowered.save(output)
+    if not quiet:
+        warn(lowered.warnings if form != "csv" else (*lowered.plan.warnings, *lowered.warnings))
+        click.echo(formed(report, form), nl=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """One model on its way to a `.pte`."""
+
+    model: str
+    config: Config
+    quiet: bool
+    plan: Plan | None = None
+    check: bool = False
+
+    @property
+    def steps(self) -> int:
+        """How many steps `run` takes, and one to write."""
+        return 4 + self._plans_first + self.check
+
+    @property
+    def _plans_first(self) -> bool:
+        # to fail before compiling, which takes longer
+        return self.config.strict and self.plan is None
+
+    def run(self, steps: Steps) -> Lowered:
+        """Load, export, plan, lower, and compare with eager if asked.
+
+        Raises:
+            PolicyError: the config is strict and the plan is not whole; nothing was compiled.
+            LoweringError: it can't be lowered, or differs from eager.
+        """
+        from cede import api
+        from cede.model import load_model
+
+        with steps.step("load"):
+            model = load_model(self.model)
+            if self.check and model.kwargs:
+                given = ", ".join(model.kwargs)
+                raise ConfigError(
+                    f"{self.model}: --check takes positional inputs only; give {given} in args"
+                )
+        with steps.step("export"):
+            program = model.export()
+        if self._plans_first:
+            with steps.step("plan"):
+                insist(api.report(program, self.config), self.config)
+        with steps.step("lower"):
+            lowered = api.lower(program, self.plan, self.config)
+            insist(lowered.report(), self.config, lowered.warnings)
+        if self.check:
+            with steps.step("check"):
+                outcome = api.check(lowered, [model.args], self.config)
+            if not outcome.passed:
+                raise LoweringError(f"{self.model}: differs from eager: {outcome.message}")
+            if not self.quiet:
+                click.echo(f"check: {outcome.message}", err=True)
+        return lowered
+
+
+def _read_plan(path: Path) -> Plan:
+    from cede.plan import Plan
+
+    try:
+        text = path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise ConfigError(f"{path}: can't be read: {error.strerror}") from None
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{path}: not UTF-8 at byte {error.start}") from None
+    return Plan.from_json(text, str(path))
+
+
+def _report_form(path: Path | None) -> str:
+    if path is None:
+        return "text"
+    if path.suffix not in FORMS:
+        raise ConfigError(f"{path}: end it with one of {', '.join(FORMS)}")
+    return FORMS[path.suffix]

@@ -1,0 +1,99 @@
+"""Arguments and options that commands share."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from cede.errors import ConfigError
+
+if TYPE_CHECKING:
+    from cede.config import Config
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+model = click.argument("model")
+overrides = click.argument("overrides", nargs=-1, metavar="[KEY=VALUE]...")
+quiet = click.option("--quiet", "-q", is_flag=True, help="Print nothing but results and errors.")
+strict = click.option(
+    "--strict", is_flag=True, help="Exit 4 if an op is left, a plugin failed or there is a warning."
+)
+program = click.option(
+    "--output", "-o", required=True, type=click.Path(path_type=Path), help="The .pte to write."
+)
+
+
+def configured(function: F) -> F:
+    """Add --config and --backend."""
+    function = click.option(
+        "--backend", "-b", "backends", multiple=True, metavar="NAME",
+        help="A backend, repeatable, in priority order: short for backends=[...].",
+    )(function)  # fmt: skip
+    return click.option(
+        "--config", "-c", "config", metavar="FILE|NAME",
+        help="A YAML file, or the name of a ready config (default: default).",
+    )(function)  # fmt: skip
+
+
+def form(*choices: str) -> Callable[[F], F]:
+    """Add --format; the first choice is the default."""
+    return click.option(
+        "--format", "-f", "form", type=click.Choice(choices), default=choices[0],
+        show_default=True, help="The form of what is printed or written.",
+    )  # fmt: skip
+
+
+def output(help: str) -> Callable[[F], F]:
+    """Add --output for a file to write instead of printing."""
+    return click.option("--output", "-o", type=click.Path(path_type=Path), help=help)
+
+
+def load(
+    config: str | None, backends: tuple[str, ...], overrides: tuple[str, ...], strict: bool = False
+) -> Config:
+    """The config that the shared options ask for."""
+    from cede.config import load_config
+
+    asked = list(overrides)
+    if backends:
+        if any(text.partition("=")[0] == "backends" for text in overrides):
+            raise ConfigError("give either --backend or backends=[...]")
+        asked.append(f"backends={json.dumps(list(backends))}")
+    if strict:
+        asked.append("strict=true")
+    return load_config(config, asked)
+
+
+def writable(*paths: Path | None) -> None:
+    """Find out that a file can't be written before the long work, not after.
+
+    Raises:
+        ConfigError: its folder is missing, or it is a folder itself.
+    """
+    for path in filter(None, paths):
+        if path.is_dir():
+            raise ConfigError(f"{path}: is a folder; give a file to write")
+        if not path.parent.is_dir():
+            raise ConfigError(f"{path}: the folder {path.parent} does not exist")
+
+
+def give(text: str, path: Path | None) -> None:
+    """Print a text, or write it to a file, whole or not at all."""
+    if path is None:
+        click.echo(text, nl=False)
+        return
+    from cede.files import write_whole
+
+    write_whole(path, text.encode())
+
+
+def width() -> int | None:
+    """Columns of the terminal, None where output goes elsewhere."""
+    import shutil
+    import sys
+
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None

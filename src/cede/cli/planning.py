@@ -1,0 +1,165 @@
+"""`cede plan`, `cede report` and `cede explain`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from cede.cli import options
+from cede.cli.steps import Steps
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from torch.export import ExportedProgram
+
+    from cede.config import Config
+    from cede.report import Report
+
+
+@click.command(short_help="Settle who gets which op, without compiling.")
+@options.model
+@options.overrides
+@options.configured
+@options.form("text", "markdown", "csv", "json")
+@options.output("Write the plan, as JSON, to this file; `cede lower --plan` takes it.")
+@options.strict
+@options.quiet
+def plan(
+    model: str,
+    overrides: tuple[str, ...],
+    config: str | None,
+    backends: tuple[str, ...],
+    form: str,
+    output: Path | None,
+    strict: bool,
+    quiet: bool,
+) -> None:
+    """Settle who gets which op of MODEL, without compiling.
+
+    MODEL is package.module:function, file.py:function or a .pt2 file. Prints the delegates and
+    counts the ops left by reason; json prints the plan itself, csv the delegates.
+    """
+    options.writable(output)
+    found = planned(model, options.load(config, backends, overrides, strict), quiet)
+    if output is not None:
+        found.plan.save(output)
+    if not quiet or output is None:
+        click.echo(_summary(found, form), nl=False)
+    if form == "csv":
+        warn(found.plan.warnings)
+
+
+@click.command(short_help="Print the per-op delegation table.")
+@options.model
+@options.overrides
+@options.configured
+@options.form("text", "markdown", "csv", "json")
+@options.output("Write to this file instead of printing.")
+@options.strict
+@options.quiet
+def report(
+    model: str,
+    overrides: tuple[str, ...],
+    config: str | None,
+    backends: tuple[str, ...],
+    form: str,
+    output: Path | None,
+    strict: bool,
+    quiet: bool,
+) -> None:
+    """Print who took each op of MODEL, and who left it for which reason.
+
+    With totals by delegate, module and op type.
+    """
+    options.writable(output)
+    found = planned(model, options.load(config, backends, overrides, strict), quiet)
+    options.give(formed(found, form, output), output)
+    if form == "csv":
+        warn(found.plan.warnings)
+
+
+@click.command(short_help="Tell everything about one op.")
+@options.model
+@click.argument("op")
+@options.overrides
+@options.configured
+@options.quiet
+def explain(
+    model: str,
+    op: str,
+    overrides: tuple[str, ...],
+    config: str | None,
+    backends: tuple[str, ...],
+    quiet: bool,
+) -> None:
+    """Tell everything about the ops of MODEL that match OP.
+
+    OP is an id, a part of an id or operator, or a regular expression. Shows every partitioner's
+    answer, where the op comes from, its arguments, and the delegates of its neighbours.
+    """
+    from cede.report import explain as explained
+
+    found = planned(model, options.load(config, backends, overrides), quiet)
+    click.echo(explained(found, op), nl=False)
+
+
+def planned(model: str, config: Config, quiet: bool) -> Report:
+    """Load, export and plan a model; with `strict` in the config, insist on a whole plan."""
+    from cede.model import load_model
+
+    with Steps(3, quiet) as steps:
+        with steps.step("load"):
+            found = load_model(model)
+        with steps.step("export"):
+            program = found.export()
+        with steps.step("plan"):
+            made = reported(program, config)
+    return made
+
+
+def reported(program: ExportedProgram, config: Config) -> Report:
+    """The report of a program's plan. Raises PolicyError where `strict` is set and unmet."""
+    from cede import api
+
+    made = api.report(program, config)
+    insist(made, config)
+    return made
+
+
+def insist(report: Report, config: Config, warnings: tuple[str, ...] = ()) -> None:
+    """Raise PolicyError if the config is strict and an op, a plugin or a warning is in the way."""
+    if config.strict:
+        from cede.host import Host
+        from cede.report import require_whole
+
+        notes = [f"warning: {warning}" for warning in warnings]
+        require_whole(report, (*notes, *Host.load(config).failures))
+
+
+def formed(report: Report, form: str, path: Path | None = None) -> str:
+    """The report in one of its forms; text is as wide as the terminal it goes to."""
+    if form == "markdown":
+        return report.markdown()
+    if form == "csv":
+        return report.csv()
+    if form == "json":
+        return report.json()
+    return report.text(options.width() if path is None else None)
+
+
+def warn(warnings: tuple[str, ...]) -> None:
+    """Tell warnings on stderr."""
+    for warning in warnings:
+        click.echo(f"warning: {warning}", err=True)
+
+
+def _summary(report: Report, form: str) -> str:
+    if form == "json":
+        return report.plan.to_json()
+    if form == "csv":
+        return report.delegates_csv()
+    if form == "markdown":
+        return report.summary_markdown()
+    return report.summary(options.width())

@@ -1,0 +1,212 @@
+"""What a command line calls a model: a module with example inputs, or an exported program."""
+
+from __future__ import annotations
+
+import sys
+import traceback
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib import import_module
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from cede.errors import ConfigError, LoweringError
+from cede.nearest import suggestion
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+    import torch
+    from torch.export import ExportedProgram
+
+FORMS = "package.module:function, file.py:function or a .pt2 file"
+OPTIONS = ("kwargs", "dynamic_shapes")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Model:
+    """A model with example inputs.
+
+    Attributes:
+        name: as it was asked for.
+        args: positional example inputs.
+        kwargs: keyword example inputs.
+        module: in eval mode; None where there is only an exported program.
+        dynamic_shapes: as `torch.export.export` takes them.
+        exported: where the model came as a program.
+    """
+
+    name: str
+    args: tuple[Any, ...] = ()
+    kwargs: Mapping[str, Any] = field(default_factory=dict)
+    module: torch.nn.Module | None = None
+    dynamic_shapes: Any = None
+    exported: ExportedProgram | None = None
+
+    def export(self) -> ExportedProgram:
+        """The exported program, made with `torch.export.export` under `torch.no_grad`.
+
+        Raises:
+            LoweringError: `torch.export` can't export the module; its own message is told.
+        """
+        if self.exported is not None:
+            return self.exported
+        import torch
+
+        assert self.module is not None  # noqa: S101  (load_model gives one of both)
+        try:
+            with torch.no_grad():
+                return torch.export.export(
+                    self.module,
+                    self.args,
+                    dict(self.kwargs),
+                    dynamic_shapes=self.dynamic_shapes,
+                )
+        except Exception as error:
+            raise LoweringError(
+                f"{self.name}: torch.export can't export it: {type(error).__name__}: {error}"
+            ) from error
+
+    @property
+    def inputs(self) -> tuple[Any, ...]:
+        """The example inputs, flat, as a method of a `.pte` takes them."""
+        from torch.utils._pytree import tree_leaves
+
+        return tuple(tree_leaves((self.args, dict(self.kwargs))))
+
+
+def load_model(spec: str) -> Model:
+    """Load a model.
+
+    Args:
+        spec: "package.module:function" or "file.py:function", or a ".pt2" file. The function takes
+            nothing and returns `(module, args)`, `(module, args, options)` with the options
+            `kwargs` and `dynamic_shapes`, or a `torch.export.ExportedProgram`. The current folder,
+            or the file's, is put at the end of `sys.path`.
+
+    Raises:
+        ConfigError: nothing of that name, the code raised, or the function returned something else.
+    """
+    if spec.endswith(".pt2"):
+        return _from_pt2(spec)
+    place, colon, name = spec.rpartition(":")
+    if not colon or not place or not name:
+        raise ConfigError(f"{spec}: no model; give {FORMS}")
+    found = _from_file(Path(place)) if place.endswith(".py") else _from_module(place)
+    function = getattr(found, name, None)
+    if function is None:
+        own = [key for key, value in vars(found).items() if _is_own(value, found)]
+        raise ConfigError(f"{place}: has no function {name}; {suggestion(name, own)}")
+    if not callable(function):
+        raise ConfigError(f"{spec}: is no function but {type(function).__name__}")
+    return _model(spec, _guarded(spec, function))
+
+
+def _is_own(value: Any, module: ModuleType) -> bool:
+    return callable(value) and getattr(value, "__module__", None) == module.__name__
+
+
+def _from_pt2(spec: str) -> Model:
+    import torch
+
+    if not Path(spec).is_file():
+        raise ConfigError(f"{spec}: no such file")
+    try:
+        program = torch.export.load(spec)
+    except Exception as error:
+        raise ConfigError(
+            f"{spec}: no program that this torch ({torch.__version__}) can load: "
+            f"{type(error).__name__}: {error}"
+        ) from error
+    return _of_program(spec, program)
+
+
+def _of_program(spec: str, program: ExportedProgram) -> Model:
+    args, kwargs = program.example_inputs or ((), {})
+    return Model(name=spec, args=tuple(args), kwargs=dict(kwargs), exported=program)
+
+
+def _from_file(path: Path) -> ModuleType:
+    if not path.is_file():
+        raise ConfigError(f"{path}: no such file")
+    _add_to_path(path.resolve().parent)
+    name = f"_cede_model_{path.stem}"
+    found = spec_from_file_location(name, path)
+    if found is None or found.loader is None:
+        raise ConfigError(f"{path}: Python can't import it")
+    load = found.loader.exec_module
+    module = module_from_spec(found)
+    sys.modules[name] = module
+    try:
+        _guarded(str(path), lambda: load(module))
+    except BaseException:
+        del sys.modules[name]
+        raise
+    return module
+
+
+def _from_module(name: str) -> ModuleType:
+    _add_to_path(Path.cwd())
+    try:
+        module: ModuleType = _guarded(name, lambda: import_module(name))
+        return module
+    except ConfigError as error:
+        cause = error.__cause__
+        if isinstance(cause, ModuleNotFoundError) and cause.name and _leads_to(cause.name, name):
+            raise ConfigError(
+                f"{name}: no module of that name can be imported ({cause}); give {FORMS}"
+            ) from cause
+        raise
+
+
+def _leads_to(missing: str, name: str) -> bool:
+    return name == missing or name.startswith(f"{missing}.")
+
+
+def _add_to_path(folder: Path) -> None:
+    if str(folder) not in sys.path:
+        sys.path.append(str(folder))
+
+
+def _guarded(where: str, function: Callable[[], Any]) -> Any:
+    """Call the user's code; what it raises is told with the line it came from."""
+    try:
+        return function()
+    except (Exception, SystemExit) as error:
+        frames = traceback.extract_tb(error.__traceback__)
+        line = f" at {frames[-1].filename}:{frames[-1].lineno}" if frames[1:] else ""
+        raise ConfigError(f"{where}: raised {type(error).__name__}: {error}{line}") from error
+
+
+def _model(spec: str, made: Any) -> Model:
+    import torch
+
+    if isinstance(made, torch.export.ExportedProgram):
+        return _of_program(spec, made)
+    wanted = "(module, args), (module, args, options) or a torch.export.ExportedProgram"
+    if not isinstance(made, tuple) or len(made) not in (2, 3):
+        raise ConfigError(f"{spec}: returned {_kind(made)}; return {wanted}")
+    module, args, options = made if len(made) == 3 else (*made, {})
+    if not isinstance(module, torch.nn.Module):
+        raise ConfigError(f"{spec}: returned {_kind(module)} as the module; return {wanted}")
+    if isinstance(args, torch.Tensor) or not isinstance(args, Sequence):
+        raise ConfigError(f"{spec}: returned {_kind(args)} as args; return a tuple of inputs")
+    if not isinstance(options, Mapping):
+        raise ConfigError(f"{spec}: returned {_kind(options)} as options; return a dict")
+    for key in options:
+        if key not in OPTIONS:
+            raise ConfigError(f"{spec}: unknown option {key}; {suggestion(str(key), OPTIONS)}")
+    return Model(
+        name=spec,
+        args=tuple(args),
+        kwargs=dict(options.get("kwargs") or {}),
+        module=module.eval(),
+        dynamic_shapes=options.get("dynamic_shapes"),
+    )
+
+
+def _kind(value: Any) -> str:
+    if isinstance(value, tuple):
+        return f"a tuple of {len(value)} ({', '.join(type(entry).__name__ for entry in value)})"
+    return type(value).__name__
