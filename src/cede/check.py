@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from cede.types import Backend, Delegation
 
 
+_HALF = {torch.bfloat16: 1.6e-2, torch.float16: 2e-3}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Check:
     """The outcome of a comparison.
@@ -207,7 +210,9 @@ def _difference(
         first, second = torch.view_as_real(mine), torch.view_as_real(other)
     same = (first == second) | (first.isnan() & second.isnan())
     distance = torch.where(same, 0.0, (first - second).abs())
-    allowed = tolerance.atol + tolerance.rtol * second.abs()
+    # A half-precision result can't be closer than its own rounding.
+    rounding = _HALF.get(other.dtype, 0.0)
+    allowed = max(tolerance.atol, rounding) + max(tolerance.rtol, rounding) * second.abs()
     close = bool((same | (distance <= allowed)).all())
     error = float(distance.nan_to_num(nan=float("inf")).max())
     return error, close

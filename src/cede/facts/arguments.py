@@ -27,7 +27,9 @@ def target_name(target: Any) -> str:
 
 def aten_overload(target: Any) -> torch._ops.OpOverload | None:
     """The torch operator behind a target; an edge operator wraps one. None for other callables."""
-    inner = getattr(target, "_op", target)
+    if isinstance(target, torch._ops.OpOverload):
+        return target
+    inner = getattr(target, "_op", None)
     return inner if isinstance(inner, torch._ops.OpOverload) else None
 
 

@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 from executorch.exir import to_edge_transform_and_lower
 
-from cede.errors import PlanError
+from cede.errors import CedeError, PlanError
 from cede.lower.emit import Lowered, emit
-from cede.lower.partition import PlanPartitioner
+from cede.lower.partition import KeptUnclaimed, PlanPartitioner
 from cede.lower.scout import scout, until_claimed
+from cede.lower.upstream import upstream_error
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -42,7 +43,13 @@ def lower_program(
         partitioner = PlanPartitioner(
             host, config, options, replay=replay, dropped=dropped, retries=True
         )
-        return to_edge_transform_and_lower(program, partitioner=[partitioner]), partitioner
+        try:
+            return to_edge_transform_and_lower(program, partitioner=[partitioner]), partitioner
+        except (CedeError, KeptUnclaimed):
+            raise
+        except Exception as error:
+            graph = partitioner.plan.graph if partitioner.plan is not None else None
+            raise upstream_error("lower the program", error, graph) from error
 
     edge, partitioner = until_claimed(attempt)
     plan = partitioner.plan

@@ -6,11 +6,13 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+import torch
 from executorch.exir import ExecutorchBackendConfig
 from executorch.exir.passes.init_mutable_pass import InitializedMutableBufferPass
 
 from cede.errors import LoweringError
 from cede.files import write_whole
+from cede.lower.upstream import upstream_error
 from cede.report import Report, make_report
 
 if TYPE_CHECKING:
@@ -76,12 +78,14 @@ def emit(
         passes=[InitializedMutableBufferPass(mutated)] if mutated else []
     )
     try:
-        executorch = edge.to_executorch(config)
-    except RuntimeError as error:
+        # The emitter writes buffers in place, also those that a trained weight flows into.
+        with torch.no_grad():
+            executorch = edge.to_executorch(config)
+    except Exception as error:
         missing = re.findall(r"'([\w:.]+)'", str(error)) if "out variants" in str(error) else []
-        if not missing:
-            raise
-        raise LoweringError(_no_out_variant(missing, plan, graph)) from None
+        if missing:
+            raise LoweringError(_no_out_variant(missing, plan, graph)) from None
+        raise upstream_error("emit the program", error, graph) from error
     return Lowered(
         plan=plan,
         graph=graph,

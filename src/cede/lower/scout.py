@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from executorch.exir import to_edge_transform_and_lower
 
-from cede.errors import PlanError
+from cede.errors import CedeError, PlanError
 from cede.lower.partition import KeptUnclaimed, PlanPartitioner, Scouted
+from cede.lower.upstream import upstream_error
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
@@ -43,6 +44,10 @@ def scout(
             to_edge_transform_and_lower(program, partitioner=[partitioner])
         except Scouted as done:
             return Scouting(plan=done.plan, dropped=frozenset(dropped))
+        except (CedeError, KeptUnclaimed):
+            raise
+        except Exception as error:
+            raise upstream_error("convert the program", error, None) from error
         raise PlanError("ExecuTorch did not ask for a partition")
 
     return until_claimed(attempt)
