@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import sys
 import threading
 import time
 
@@ -18,16 +19,17 @@ def spin() -> None:
         pass
 
 
+# not by SIGALRM: these tests look at that timer, and one that hangs must still end
+pytestmark = pytest.mark.timeout(60, method="thread")
+
+
 @pytest.fixture(autouse=True)
-def no_other_timer():
-    """Set pytest-timeout's own alarm aside: these tests look at the timer itself."""
-    handler, left = signal.getsignal(signal.SIGALRM), signal.setitimer(signal.ITIMER_REAL, 0)
-    signal.signal(signal.SIGALRM, signal.SIG_DFL)
+def timer_is_put_back():
     yield
-    assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)
-    assert signal.getsignal(signal.SIGALRM) == signal.SIG_DFL
-    signal.signal(signal.SIGALRM, handler)
-    signal.setitimer(signal.ITIMER_REAL, *left)
+    left = signal.setitimer(signal.ITIMER_REAL, 0)
+    handler = signal.signal(signal.SIGALRM, signal.SIG_DFL)
+    assert left == (0.0, 0.0)
+    assert handler == signal.SIG_DFL
 
 
 def test_a_body_in_time_is_left_alone():
@@ -152,6 +154,25 @@ def test_another_users_alarm_rings_inside_and_after():
     signal.setitimer(signal.ITIMER_REAL, 0)
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
     assert inside > 1
+
+
+def test_an_alarm_that_rings_in_the_exit_leaves_nothing_behind():
+    limit = time_limit(LONG)
+    rung = []
+
+    def ring(frame, event, _):
+        if event == "call" and frame.f_code is time_limit.__exit__.__code__ and not rung:
+            rung.append(1)
+            limit._deadline = 0.0
+            limit._ring(signal.SIGALRM, frame)
+
+    former = sys.gettrace()
+    try:
+        with pytest.raises(TimeoutError), limit:
+            sys.settrace(ring)
+    finally:
+        sys.settrace(former)
+    assert rung
 
 
 def test_off_the_main_thread_it_tells_afterwards():
