@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     )
     from cede.hookspec import hookimpl
     from cede.layer import current_layer, layer
-    from cede.plan import Plan
+    from cede.planning import Plan
     from cede.types import (
         Availability,
         Backend,
@@ -51,7 +51,7 @@ _HOME = {
     ),
     "cede.hookspec": ("hookimpl",),
     "cede.layer": ("current_layer", "layer"),
-    "cede.plan": ("Plan",),
+    "cede.planning": ("Plan",),
     "cede.types": (
         "Availability",
         "Backend",

@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     import torch
     from torch.export import ExportedProgram
 
-    from cede.check import Check
-    from cede.lower import Lowered, PlanPartitioner
-    from cede.plan import Plan
+    from cede.checking import Check
+    from cede.lowering import Lowered, PlanPartitioner
+    from cede.planning import Plan
     from cede.report import Report
     from cede.run import RunResult
 
@@ -39,7 +39,7 @@ def partitioner(*backends: str, config: Configured = None) -> PlanPartitioner:
         ConfigError: an unknown backend or a config that can't be used.
         PluginError: a plugin that the config asks for failed.
     """
-    from cede.lower import PlanPartitioner
+    from cede.lowering import PlanPartitioner
 
     loaded = load_config(config)
     if backends:
@@ -54,7 +54,7 @@ def plan(program: ExportedProgram, config: Configured = None) -> Plan:
         ConfigError: a config that can't be used.
         PluginError: a plugin that the config asks for failed.
     """
-    from cede.lower import scout
+    from cede.lowering import scout
 
     return scout(program, *_prepare(load_config(config))).plan
 
@@ -67,7 +67,7 @@ def lower(program: ExportedProgram, plan: Plan | None = None, config: Configured
         PlanError: the plan was made for another program.
         LoweringError: a delegate can't be compiled, or an op that was left can't be emitted.
     """
-    from cede.lower import lower_program
+    from cede.lowering import lower_program
 
     loaded = load_config(config)
     if plan is not None:
@@ -137,7 +137,7 @@ def check(lowered: Lowered, calls: Sequence[Sequence[Any]], config: Configured =
         calls: positional inputs of each call.
         config: its `check` section has the tolerances.
     """
-    from cede.check import check_program
+    from cede.checking import check_program
 
     loaded = load_config(config)
     return check_program(lowered, calls, Host.load(loaded).backends, loaded.check)

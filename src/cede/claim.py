@@ -11,7 +11,7 @@ from cede.types import Claim, Code, Partitioner, Program, Reason, Refusal
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from cede.plan import Source
+    from cede.planning import Source
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     import click
 
-    from cede.plan import Plan
+    from cede.planning import Plan
     from cede.types import Backend, Contest, Finding, OpGraph, Partitioner, Settlement
 
 PROJECT = "cede"

@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 import cede.hookspec
-from cede.plan import Plan
+from cede.planning import Plan
 from cede.types import Claim, Contest, Delegation, Finding, Op, OpGraph, Settlement
 
 PAGE = (Path(__file__).parents[2] / "docs" / "hooks.md").read_text(encoding="utf-8")

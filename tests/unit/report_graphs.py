@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cede.plan import Plan, Source
+from cede.planning import Plan, Source
 from cede.types import (
     Code,
     Delegation,

@@ -110,6 +110,12 @@ def test_an_option_that_must_be_given() -> None:
     ]
 
 
+def test_a_mandatory_option_of_a_wrong_type_is_told_once() -> None:
+    assert problems("options.needy.sdk=[a]") == [
+        "override: options.needy.sdk: got ['a'] (list), expected a text"
+    ]
+
+
 def test_options_that_no_config_can_hold_are_the_plugin_s_fault() -> None:
     backends = {"odd": Backend(name="odd", delegate_id="Odd", options=int)}
     with pytest.raises(PluginError, match="backend odd: its options can't be read"):

@@ -15,8 +15,8 @@ from cede.errors import ConfigError, LoweringError
 
 if TYPE_CHECKING:
     from cede.config import Config
-    from cede.lower import Lowered
-    from cede.plan import Plan
+    from cede.lowering import Lowered
+    from cede.planning import Plan
 
 FORMS = {".json": "json", ".md": "markdown", ".csv": "csv", ".txt": "text"}
 
@@ -176,7 +176,7 @@ class Job:
 
 
 def _read_plan(path: Path) -> Plan:
-    from cede.plan import Plan
+    from cede.planning import Plan
 
     try:
         text = path.read_text(encoding="utf-8")

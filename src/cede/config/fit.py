@@ -51,10 +51,9 @@ def fit(kind: type, values: Mapping[Any, Any], path: str, problems: Problems) ->
         problem was added.
     """
     from omegaconf import OmegaConf
-    from omegaconf.errors import OmegaConfBaseException
 
     node = OmegaConf.structured(kind)
-    OmegaConf.set_readonly(node, False)
+    OmegaConf.set_readonly(node, False)  # that of a frozen dataclass is
     hints = get_type_hints(kind)
     known = {f.name: f for f in fields(kind) if f.metadata.get("key", True)}
     made: dict[str, Any] = {}
@@ -72,17 +71,25 @@ def fit(kind: type, values: Mapping[Any, Any], path: str, problems: Problems) ->
             made[key] = fit(inner, value, at, problems)
         elif (inner := _dataclass_of(_dict_value(hint))) and isinstance(value, Mapping):
             made[key] = _fit_each(inner, value, at, problems)
-        elif value == "???":
-            problems.add(at, f"has no value yet (???); give {_expected(hint)}")
-        else:
-            try:
-                node[key] = value
-            except OmegaConfBaseException:
-                problems.add(at, f"got {_given(value)}, expected {_expected(hint)}")
-            else:
-                made[key] = _plain(node[key], hint)
-                _check_bounds(made[key], known[key].metadata, at, problems)
-    return _make(kind, made, path, problems)
+        elif _assign(node, key, value, hint, at, problems):
+            made[key] = _plain(node[key], hint)
+            _check_bounds(made[key], known[key].metadata, at, problems)
+    return _make(kind, made, values, path, problems)
+
+
+def _assign(node: Any, key: str, value: Any, hint: Any, at: str, problems: Problems) -> bool:
+    """Let OmegaConf convert and keep the value; False where it can't."""
+    from omegaconf.errors import OmegaConfBaseException
+
+    if value == "???":
+        problems.add(at, f"has no value yet (???); give {_expected(hint)}")
+        return False
+    try:
+        node[key] = value
+    except OmegaConfBaseException:
+        problems.add(at, f"got {_given(value)}, expected {_expected(hint)}")
+        return False
+    return True
 
 
 def _fit_each(inner: type, values: Mapping[Any, Any], at: str, problems: Problems) -> Any:
@@ -97,7 +104,9 @@ def _fit_each(inner: type, values: Mapping[Any, Any], at: str, problems: Problem
     return made
 
 
-def _make(kind: type, made: dict[str, Any], path: str, problems: Problems) -> Any:
+def _make(
+    kind: type, made: dict[str, Any], given: Mapping[Any, Any], path: str, problems: Problems
+) -> Any:
     lacking = [
         f.name
         for f in fields(kind)
@@ -105,6 +114,8 @@ def _make(kind: type, made: dict[str, Any], path: str, problems: Problems) -> An
     ]
     hints = get_type_hints(kind)
     for name in lacking:
+        if name in given:  # and was told already
+            continue
         at = f"{path}.{name}" if path else name
         problems.add(at, f"is missing; give {_expected(hints[name])}")
     return None if lacking else kind(**made)

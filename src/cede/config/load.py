@@ -24,7 +24,7 @@ def load_config(source: Config | Path | str | None = None, overrides: Sequence[s
 
     Args:
         source: None for the ready config "default", a `Config`, a YAML file, or the name of a
-            ready config ("xnnpack-fp32"). A text that holds "/" or ends in ".yaml" is a file
+            ready config ("two-backends"). A text that holds "/" or ends in ".yaml" is a file
             unless a ready config has that name.
         overrides: "key=value" each, the key dotted, the value as YAML: "options.a.b=1",
             "backends=[a,b]". A later one wins.

@@ -41,6 +41,24 @@ def check_options(
             that OmegaConf can structure.
     """
     problems = Problems(origin=config.origin)
+    _check_names(config, backends, find, problems)
+    found = {}
+    for name, backend in backends.items():
+        asked = name in config.backends or name in config.options
+        own = problems if asked else Problems(origin=config.origin)
+        if (made := _options(backend, config.options.get(name), own)) is not None:
+            found[name] = made
+    if problems.lines:
+        raise ConfigError("\n".join(problems.lines))
+    return found
+
+
+def _check_names(
+    config: Config,
+    backends: Mapping[str, Backend],
+    find: Callable[[str], Backend] | None,
+    problems: Problems,
+) -> None:
     named = (*config.backends, *config.options, *config.limits)
     unknown = {name for name in named if name not in backends and not _found(name, find)}
     for name in config.backends:
@@ -51,15 +69,6 @@ def check_options(
             if name in unknown:
                 near = suggestion(name, backends, prefix=f"{section}.")
                 problems.add(f"{section}.{name}", f"unknown backend; {near}")
-    found = {}
-    for name, backend in backends.items():
-        asked = name in config.backends or name in config.options
-        own = problems if asked else Problems(origin=config.origin)
-        if (made := _options(backend, config.options.get(name), own)) is not None:
-            found[name] = made
-    if problems.lines:
-        raise ConfigError("\n".join(problems.lines))
-    return found
 
 
 def _found(name: str, find: Callable[[str], Backend] | None) -> bool:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import click
 
     from cede.host.load import Plugin
-    from cede.plan import Plan
+    from cede.planning import Plan
     from cede.types import OpGraph
 
 SEVERITIES = ("note", "warning", "error")

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     import click
 
-    from cede.plan import Plan, Source
+    from cede.planning import Plan, Source
     from cede.types import Backend, Contest, Finding, OpGraph, Partitioner, Settlement
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from cede.errors import ConfigError, PluginError
 from cede.host.records import Conflict, same_distribution
 from cede.nearest import suggestion
-from cede.plan import Source
+from cede.planning import Source
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

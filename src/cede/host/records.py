@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from cede.plan import Source
+    from cede.planning import Source
 
 BUILT_IN = "cede"
 """The distribution of the built-in plugins."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from cede.report.records import SCHEMA, DelegateTotal
 
 if TYPE_CHECKING:
-    from cede.plan import Source
+    from cede.planning import Source
     from cede.report.records import Report, Row
 
 _COLUMNS = (

@@ -14,7 +14,7 @@ from cede.types import InputKind, Ref
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from cede.plan import Plan
+    from cede.planning import Plan
     from cede.report.records import Row
     from cede.types import Argument, Op
 

@@ -9,7 +9,7 @@ from cede.report.records import Answer, Outcome, Report, Row
 from cede.report.totals import by_delegate, by_module, by_type, totals
 
 if TYPE_CHECKING:
-    from cede.plan import Plan
+    from cede.planning import Plan
     from cede.types import Delegation, Op, OpGraph
 
 

@@ -7,7 +7,7 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from cede.plan import Plan
+    from cede.planning import Plan
     from cede.types import OpGraph, Reason
 
 SCHEMA = 1

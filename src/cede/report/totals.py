@@ -11,7 +11,7 @@ from cede.report.records import DelegateTotal, ModuleTotal, Row, Totals, TypeTot
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from cede.plan import Plan
+    from cede.planning import Plan
     from cede.types import Delegation, OpGraph
 
 

@@ -12,10 +12,10 @@ from executorch.exir.backend.partitioner import DelegationSpec, Partitioner, Par
 from cede.claim import Answers, ask
 from cede.errors import LoweringError, PlanError
 from cede.facts import read_graph
-from cede.lower.contest import limits_for, make_plan
-from cede.lower.keep import Keeping
-from cede.lower.prepare import prepared
-from cede.lower.tags import write_tags
+from cede.lowering.contest import limits_for, make_plan
+from cede.lowering.keep import Keeping
+from cede.lowering.prepare import prepared
+from cede.lowering.tags import write_tags
 from cede.report import Report, make_report
 from cede.types import Limits, Program
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from cede.config import Config
     from cede.host import Host
-    from cede.plan import Plan
+    from cede.planning import Plan
     from cede.types import OpGraph
 
 
@@ -114,7 +114,7 @@ class PlanPartitioner(Partitioner):  # type: ignore[misc]
         program = prepared(exported_program)
         self._keepings.append(self._keep())
         if not (self.scout or self.retries or self.replay) and self._may_leave_kept(program):
-            from cede.lower.scout import scout
+            from cede.lowering.scout import scout
 
             found = scout(program, self.host, self.config, self.options)
             self._keepings[-1] = self._keep(found.dropped)

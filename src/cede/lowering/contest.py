@@ -6,7 +6,7 @@ import dataclasses
 from typing import TYPE_CHECKING
 
 from cede.errors import PlanError
-from cede.plan import Plan
+from cede.planning import Plan
 from cede.settle import check_settlement
 from cede.types import Contest, Limits
 
@@ -42,18 +42,8 @@ def make_plan(
     Raises:
         PlanError: a plugin's own settling gave an impossible outcome.
     """
-    names = list(dict.fromkeys(p.backend for p in partitioners))
-    backends = {name: host.backend(name) for name in names}
-    settlement, notes = host.settle(
-        Contest(
-            graph=graph,
-            claims=tuple(claim for given in answers for claim in given.claims),
-            order=tuple(p.name for p in partitioners),
-            limits={name: limits_for(host, name, config) for name in names},
-            connected=frozenset(name for name in names if backends[name].connected),
-            mode=config.settle,
-        )
-    )
+    names = tuple(dict.fromkeys(p.backend for p in partitioners))
+    settlement, notes = host.settle(_contest(graph, answers, partitioners, names, host, config))
     if faults := check_settlement(graph, settlement):
         raise PlanError("settling gave an impossible plan: " + "; ".join(faults[:5]))
     return Plan(
@@ -66,6 +56,24 @@ def make_plan(
         backends=tuple(host.source("backend", name) for name in names),
         warnings=(*warnings, *(text for given in answers for text in given.warnings), *notes),
         graph=graph,
+    )
+
+
+def _contest(
+    graph: OpGraph,
+    answers: Sequence[Answers],
+    partitioners: Sequence[Partitioner],
+    names: tuple[str, ...],
+    host: Host,
+    config: Config,
+) -> Contest:
+    return Contest(
+        graph=graph,
+        claims=tuple(claim for given in answers for claim in given.claims),
+        order=tuple(p.name for p in partitioners),
+        limits={name: limits_for(host, name, config) for name in names},
+        connected=frozenset(name for name in names if host.backend(name).connected),
+        mode=config.settle,
     )
 
 

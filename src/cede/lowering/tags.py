@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from torch.export import ExportedProgram
     from torch.fx import Node
 
-    from cede.plan import Plan
+    from cede.planning import Plan
     from cede.types import OpGraph
 
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from torch.fx import Node
 
     from cede.config import CheckConfig
-    from cede.lower import Lowered
+    from cede.lowering import Lowered
     from cede.types import Backend, Delegation
 
 

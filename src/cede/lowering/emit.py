@@ -12,7 +12,7 @@ from executorch.exir.passes.init_mutable_pass import InitializedMutableBufferPas
 
 from cede.errors import LoweringError
 from cede.files import write_whole
-from cede.lower.upstream import upstream_error
+from cede.lowering.upstream import upstream_error
 from cede.report import Report, make_report
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from executorch.exir import EdgeProgramManager, ExecutorchProgramManager
     from torch.export import ExportedProgram
 
-    from cede.plan import Plan
+    from cede.planning import Plan
     from cede.types import OpGraph
 
 

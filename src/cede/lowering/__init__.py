@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 from executorch.exir import to_edge_transform_and_lower
 
 from cede.errors import CedeError, PlanError
-from cede.lower.emit import Lowered, emit
-from cede.lower.partition import KeptUnclaimed, PlanPartitioner
-from cede.lower.scout import scout, until_claimed
-from cede.lower.upstream import upstream_error
+from cede.lowering.emit import Lowered, emit
+from cede.lowering.partition import KeptUnclaimed, PlanPartitioner
+from cede.lowering.scout import scout, until_claimed
+from cede.lowering.upstream import upstream_error
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from cede.config import Config
     from cede.host import Host
-    from cede.plan import Plan
+    from cede.planning import Plan
 
 __all__ = ["Lowered", "PlanPartitioner", "lower_program", "scout"]
 
@@ -55,5 +55,5 @@ def lower_program(
     plan = partitioner.plan
     if plan is None or plan.graph is None:
         raise PlanError("ExecuTorch did not ask for a partition")
-    host.lowered(plan, edge)
-    return emit(edge, plan, plan.graph, program, tuple(partitioner.notes))
+    notes = [*partitioner.notes, *(f.message for f in host.lowered(plan, edge))]
+    return emit(edge, plan, plan.graph, program, tuple(notes))

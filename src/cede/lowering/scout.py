@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from executorch.exir import to_edge_transform_and_lower
 
 from cede.errors import CedeError, PlanError
-from cede.lower.partition import KeptUnclaimed, PlanPartitioner, Scouted
-from cede.lower.upstream import upstream_error
+from cede.lowering.partition import KeptUnclaimed, PlanPartitioner, Scouted
+from cede.lowering.upstream import upstream_error
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from cede.config import Config
     from cede.host import Host
-    from cede.plan import Plan
+    from cede.planning import Plan
 
 T = TypeVar("T")
 

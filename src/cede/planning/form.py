@@ -1,0 +1,182 @@
+"""A plan as JSON, and back with every mistake named by its path."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from cede.errors import PlanError
+from cede.planning.plan import SCHEMA, Plan, Source
+from cede.types import Code, Delegation, Loss, Part, Reason, Refusal
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import TypeVar
+
+    T = TypeVar("T")
+
+
+def write_plan(plan: Plan) -> str:
+    """JSON text of a plan; the same plan gives the same text."""
+    return json.dumps(_plain(plan), indent=1, ensure_ascii=False) + "\n"
+
+
+def read_plan(text: str, origin: str) -> Plan:
+    """The plan in a JSON text.
+
+    Raises:
+        PlanError: no JSON, another schema, or a missing or wrong field, named by its path.
+    """
+    try:
+        data = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise PlanError(
+            f"{origin}: not JSON (line {error.lineno}, column {error.colno}: {error.msg})"
+        ) from None
+    root = _Node(data, "$", origin)
+    if (schema := root.number("schema")) != SCHEMA:
+        root.fail("schema", f"is {schema}, this cede reads {SCHEMA}")
+    return Plan(
+        fingerprint=root.text("fingerprint"),
+        method=root.text("method"),
+        partitioners=root.rows("partitioners", _read_source),
+        backends=root.rows("backends", _read_source),
+        kept=root.texts("kept"),
+        warnings=root.texts("warnings"),
+        delegations=root.rows("delegations", _read_delegation),
+        refusals=root.rows("refusals", _read_refusal),
+        losses=root.rows("losses", _read_loss),
+    )
+
+
+class _Node:
+    """One object of the JSON, knowing its path."""
+
+    def __init__(self, value: Any, path: str, origin: str) -> None:
+        self.value, self.path, self.origin = value, path, origin
+
+    def fail(self, key: str, what: str) -> NoReturn:
+        raise PlanError(f"{self.origin}: {self.path}.{key} {what}")
+
+    def get(self, key: str, kind: type) -> Any:
+        if not isinstance(self.value, dict) or key not in self.value:
+            self.fail(key, "is missing")
+        value = self.value[key]
+        if not isinstance(value, kind) or isinstance(value, bool):
+            self.fail(key, f"should be {kind.__name__}, not {type(value).__name__}")
+        return value
+
+    def text(self, key: str) -> str:
+        return str(self.get(key, str))
+
+    def number(self, key: str) -> int:
+        return int(self.get(key, int))
+
+    def texts(self, key: str) -> tuple[str, ...]:
+        found = self.get(key, list)
+        if not all(isinstance(each, str) for each in found):
+            self.fail(key, "should hold strings only")
+        return tuple(found)
+
+    def rows(self, key: str, read: Callable[[_Node], T]) -> tuple[T, ...]:
+        found = self.get(key, list)
+        return tuple(
+            read(_Node(row, f"{self.path}.{key}[{i}]", self.origin)) for i, row in enumerate(found)
+        )
+
+
+def _read_source(node: _Node) -> Source:
+    return Source(
+        name=node.text("name"), distribution=node.text("distribution"), version=node.text("version")
+    )
+
+
+def _read_delegation(node: _Node) -> Delegation:
+    return Delegation(
+        id=node.text("id"),
+        backend=node.text("backend"),
+        specs=_read_specs(node),
+        parts=node.rows("parts", _read_part),
+    )
+
+
+def _read_part(node: _Node) -> Part:
+    return Part(partitioner=node.text("partitioner"), ops=node.texts("ops"))
+
+
+def _read_specs(node: _Node) -> tuple[tuple[str, bytes], ...]:
+    try:
+        return tuple(
+            (str(key), base64.b64decode(value, validate=True))
+            for key, value in node.get("specs", list)
+        )
+    except (TypeError, ValueError, binascii.Error):
+        node.fail("specs", "should be [[key, base64], ...]")
+
+
+def _read_refusal(node: _Node) -> Refusal:
+    return Refusal(
+        op=node.text("op"), partitioner=node.text("partitioner"), reason=_read_reason(node)
+    )
+
+
+def _read_loss(node: _Node) -> Loss:
+    return Loss(
+        op=node.text("op"),
+        partitioner=node.text("partitioner"),
+        backend=node.text("backend"),
+        reason=_read_reason(node),
+    )
+
+
+def _read_reason(node: _Node) -> Reason:
+    code = node.text("code")
+    if code not in {known.value for known in Code}:
+        node.fail("code", f"is {code!r}; known: {', '.join(known.value for known in Code)}")
+    return Reason(code=Code(code), detail=node.text("detail"))
+
+
+def _plain(plan: Plan) -> dict[str, Any]:
+    return {
+        "schema": plan.schema,
+        "method": plan.method,
+        "fingerprint": plan.fingerprint,
+        "partitioners": [_source(given) for given in plan.partitioners],
+        "backends": [_source(given) for given in plan.backends],
+        "kept": list(plan.kept),
+        "warnings": list(plan.warnings),
+        "delegations": [
+            {
+                "id": given.id,
+                "backend": given.backend,
+                "specs": [[key, base64.b64encode(value).decode()] for key, value in given.specs],
+                "parts": [
+                    {"partitioner": part.partitioner, "ops": list(part.ops)} for part in given.parts
+                ],
+            }
+            for given in plan.delegations
+        ],
+        "refusals": [
+            {"op": given.op, "partitioner": given.partitioner, **_reason(given.reason)}
+            for given in plan.refusals
+        ],
+        "losses": [
+            {
+                "op": given.op,
+                "partitioner": given.partitioner,
+                "backend": given.backend,
+                **_reason(given.reason),
+            }
+            for given in plan.losses
+        ],
+    }
+
+
+def _source(given: Source) -> dict[str, str]:
+    return {"name": given.name, "distribution": given.distribution, "version": given.version}
+
+
+def _reason(reason: Reason) -> dict[str, str]:
+    return {"code": reason.code.value, "detail": reason.detail}
