@@ -20,7 +20,7 @@ if TYPE_CHECKING:
         PolicyError,
     )
     from cede.hookspec import hookimpl
-    from cede.layer import current_layer, layer
+    from cede.layers import current_layer, layer
     from cede.planning import Plan
     from cede.types import (
         Availability,
@@ -50,7 +50,7 @@ _HOME = {
         "PolicyError",
     ),
     "cede.hookspec": ("hookimpl",),
-    "cede.layer": ("current_layer", "layer"),
+    "cede.layers": ("current_layer", "layer"),
     "cede.planning": ("Plan",),
     "cede.types": (
         "Availability",

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from cede.layer import META_KEY
+from cede.layers import META_KEY
 
 if TYPE_CHECKING:
     from torch.fx import Node

@@ -46,8 +46,9 @@ def layer(name: str, graph_module: torch.fx.GraphModule | None = None) -> Iterat
         if "torch" in sys.modules:
             from torch.fx import traceback
 
-            # Without preserve_node_meta a tracer drops the annotation.
-            with traceback.preserve_node_meta(), traceback.annotate({META_KEY: path}):
+            # Without preserve_node_meta a tracer drops the annotation. It must be the inner one: on
+            # leaving it puts back a shallow copy, which annotate has written into.
+            with traceback.annotate({META_KEY: path}), traceback.preserve_node_meta():
                 if graph_module is None:
                     yield path
                 else:
