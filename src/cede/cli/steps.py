@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from contextlib import contextmanager, redirect_stdout
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,7 +24,7 @@ class Steps:
     def __init__(self, count: int, quiet: bool) -> None:
         self._count = count
         self._shown = not quiet and sys.stderr.isatty()
-        self._bar: tqdm[None] | None = None
+        self._bar: tqdm[Any] | None = None
 
     def __enter__(self) -> Steps:
         if self._shown:
