@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from cede.checking import Check
     from cede.lowering import Lowered, PlanPartitioner
     from cede.planning import Plan
-    from cede.report import Report
+    from cede.reporting import Report
     from cede.run import RunResult
 
     Configured = Config | Path | str | None
@@ -95,7 +95,7 @@ def export(
 
 def report(program: ExportedProgram, config: Configured = None) -> Report:
     """Plan a program and give the per-op delegation table. Raises what `plan` raises."""
-    from cede.report import make_report
+    from cede.reporting import make_report
 
     made = plan(program, config)
     assert made.graph is not None  # noqa: S101  (a plan made here has its graph)
@@ -145,7 +145,7 @@ def check(lowered: Lowered, calls: Sequence[Sequence[Any]], config: Configured =
 
 def _prepare(config: Config) -> tuple[Host, Config, dict[str, Any]]:
     host = Host.load(config)
-    return host, config, check_options(config, host.backends)
+    return host, config, check_options(config, host.backends, host.backend)
 
 
 __all__ = ["check", "export", "load_config", "lower", "partitioner", "plan", "report", "run"]

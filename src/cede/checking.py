@@ -130,7 +130,7 @@ class _Walker(Interpreter):
     def __init__(
         self, lowered: Lowered, backends: Mapping[str, Backend], tolerance: CheckConfig
     ) -> None:
-        self.program = lowered.program.exported_program()
+        self.program = lowered.edge
         super().__init__(self.program.graph_module)
         self.backends = backends
         self.tolerance = tolerance

@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from cede.errors import PlanError, PolicyError
-from cede.report import (
+from cede.reporting import (
     DelegateTotal,
     ModuleTotal,
     Outcome,
@@ -181,7 +181,7 @@ def test_strict_lets_bookkeeping_be() -> None:
 
 
 def test_reports_import_no_torch() -> None:
-    code = "import sys, cede.report; sys.exit('torch' in sys.modules)"
+    code = "import sys, cede.reporting; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0
 
 

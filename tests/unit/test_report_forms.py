@@ -10,8 +10,8 @@ import re
 import pytest
 
 from cede.errors import ConfigError, PlanError
-from cede.report import Report, explain, make_report
-from cede.report.render import quantity, share
+from cede.reporting import Report, explain, make_report
+from cede.reporting.render import quantity, share
 
 from .report_graphs import GRAPH, plan
 

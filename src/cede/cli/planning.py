@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from torch.export import ExportedProgram
 
     from cede.config import Config
-    from cede.report import Report
+    from cede.reporting import Report
 
 
 @click.command(short_help="Settle who gets which op, without compiling.")
@@ -99,7 +99,7 @@ def explain(
     OP is an id, a part of an id or operator, or a regular expression. Shows every partitioner's
     answer, where the op comes from, its arguments, and the delegates of its neighbours.
     """
-    from cede.report import explain as explained
+    from cede.reporting import explain as explained
 
     found = planned(model, options.load(config, backends, overrides), quiet)
     click.echo(explained(found, op), nl=False)
@@ -132,7 +132,7 @@ def insist(report: Report, config: Config, warnings: tuple[str, ...] = ()) -> No
     """Raise PolicyError if the config is strict and an op, a plugin or a warning is in the way."""
     if config.strict:
         from cede.host import Host
-        from cede.report import require_whole
+        from cede.reporting import require_whole
 
         notes = [f"warning: {warning}" for warning in warnings]
         require_whole(report, (*notes, *Host.load(config).failures))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -13,7 +14,7 @@ from executorch.exir.passes.init_mutable_pass import InitializedMutableBufferPas
 from cede.errors import LoweringError
 from cede.files import write_whole
 from cede.lowering.upstream import upstream_error
-from cede.report import Report, make_report
+from cede.reporting import Report, make_report
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -33,7 +34,7 @@ class Lowered:
         plan: what was lowered.
         graph: the facts of the edge program.
         source: the exported program it was made from.
-        program: the edge program with its delegates, before emission.
+        edge: the edge program with its delegates, before emission.
         executorch: the emitted program.
         warnings: what the user should know, beyond the plan's own.
     """
@@ -41,7 +42,7 @@ class Lowered:
     plan: Plan
     graph: OpGraph
     source: ExportedProgram
-    program: EdgeProgramManager
+    edge: ExportedProgram
     executorch: ExecutorchProgramManager
     warnings: tuple[str, ...] = field(default=())
 
@@ -73,6 +74,7 @@ def emit(
     Raises:
         LoweringError: an op that was left has no kernel to call; names op, module and source.
     """
+    intact = _intact(edge.exported_program())
     mutated = [given.id for given in graph.inputs if given.mutated and given.target]
     config = ExecutorchBackendConfig(
         passes=[InitializedMutableBufferPass(mutated)] if mutated else []
@@ -90,10 +92,26 @@ def emit(
         plan=plan,
         graph=graph,
         source=source,
-        program=edge,
+        edge=intact,
         executorch=executorch,
         warnings=(*notes, *_missing_kernels(executorch, plan, graph)),
     )
+
+
+def _intact(program: ExportedProgram) -> ExportedProgram:
+    """The program with graphs of its own, for emission rewrites those it is given."""
+    result = copy.copy(program)
+    result._graph_module = _own_graphs(program.graph_module)
+    return result
+
+
+def _own_graphs(module: torch.fx.GraphModule) -> torch.fx.GraphModule:
+    result = torch.fx.GraphModule(module, copy.deepcopy(module.graph))
+    for name, child in module.named_children():
+        if isinstance(child, torch.fx.GraphModule):  # a branch; delegates stay as they are
+            setattr(result, name, _own_graphs(child))
+    result.meta.update(module.meta)
+    return result
 
 
 def _no_out_variant(missing: list[str], plan: Plan, graph: OpGraph) -> str:

@@ -16,7 +16,7 @@ from cede.lowering.contest import limits_for, make_plan
 from cede.lowering.keep import Keeping
 from cede.lowering.prepare import prepared
 from cede.lowering.tags import write_tags
-from cede.report import Report, make_report
+from cede.reporting import Report, make_report
 from cede.types import Limits, Program
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from cede.report.records import DelegateTotal, ModuleTotal, Row, Totals, TypeTotal
+from cede.reporting.records import DelegateTotal, ModuleTotal, Row, Totals, TypeTotal
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from cede.errors import PlanError
-from cede.report.records import Answer, Outcome, Report, Row
-from cede.report.totals import by_delegate, by_module, by_type, totals
+from cede.reporting.records import Answer, Outcome, Report, Row
+from cede.reporting.totals import by_delegate, by_module, by_type, totals
 
 if TYPE_CHECKING:
     from cede.planning import Plan

@@ -8,11 +8,11 @@ import json
 from dataclasses import asdict, fields
 from typing import TYPE_CHECKING, Any
 
-from cede.report.records import SCHEMA, DelegateTotal
+from cede.reporting.records import SCHEMA, DelegateTotal
 
 if TYPE_CHECKING:
     from cede.planning import Source
-    from cede.report.records import Report, Row
+    from cede.reporting.records import Report, Row
 
 _COLUMNS = (
     "op", "target", "module", "layer", "source", "scope", "backend", "delegate", "partitioner",

@@ -1,8 +1,8 @@
 """The report, made from a plan and its facts: who took or left each op and why, with totals."""
 
-from cede.report.explain import explain
-from cede.report.make import make_report
-from cede.report.records import (
+from cede.reporting.explain import explain
+from cede.reporting.make import make_report
+from cede.reporting.records import (
     Answer,
     DelegateTotal,
     ModuleTotal,
@@ -12,7 +12,7 @@ from cede.report.records import (
     Totals,
     TypeTotal,
 )
-from cede.report.strict import require_whole
+from cede.reporting.strict import require_whole
 
 __all__ = [
     "Answer",

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 
 from cede.errors import ConfigError, PlanError
 from cede.nearest import suggestion
-from cede.report.make import make_report
-from cede.report.records import Report
+from cede.reporting.make import make_report
+from cede.reporting.records import Report
 from cede.types import InputKind, Ref
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from cede.planning import Plan
-    from cede.report.records import Row
+    from cede.reporting.records import Row
     from cede.types import Argument, Op
 
 AT_MOST = 20

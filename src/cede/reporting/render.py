@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from cede.report.records import Report, Totals
+    from cede.reporting.records import Report, Totals
 
 NARROWEST = 24
 REASON = 60

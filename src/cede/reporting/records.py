@@ -175,7 +175,7 @@ class Report:
     @property
     def verdict(self) -> str:
         """One line: shares of ops, FLOPs and weight bytes in delegates."""
-        from cede.report.render import verdict
+        from cede.reporting.render import verdict
 
         return verdict(self.totals)
 
@@ -185,42 +185,42 @@ class Report:
         Args:
             width: columns that there are; None lets long reasons wrap at 60.
         """
-        from cede.report.render import text
+        from cede.reporting.render import text
 
         return text(self, width)
 
     def summary(self, width: int | None = None) -> str:
         """As `text`, without a line for each op: the verdict, delegates, and reasons counted."""
-        from cede.report.render import summary
+        from cede.reporting.render import summary
 
         return summary(self, width)
 
     def summary_markdown(self) -> str:
         """The tables of `summary` in Markdown."""
-        from cede.report.render import markdown_summary
+        from cede.reporting.render import markdown_summary
 
         return markdown_summary(self)
 
     def markdown(self) -> str:
         """The tables of `text` in Markdown."""
-        from cede.report.render import markdown
+        from cede.reporting.render import markdown
 
         return markdown(self)
 
     def csv(self) -> str:
         """The op rows, with a header; one column "answer:<name>" for each partitioner."""
-        from cede.report.data import to_csv
+        from cede.reporting.data import to_csv
 
         return to_csv(self)
 
     def delegates_csv(self) -> str:
         """One row a delegate, with a header."""
-        from cede.report.data import delegates_to_csv
+        from cede.reporting.data import delegates_to_csv
 
         return delegates_to_csv(self)
 
     def json(self) -> str:
         """Everything but the graph, with a schema; stable."""
-        from cede.report.data import to_json
+        from cede.reporting.data import to_json
 
         return to_json(self)

@@ -9,7 +9,7 @@ from cede.errors import PolicyError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from cede.report.records import Report
+    from cede.reporting.records import Report
 
 SHOWN = 5
 
