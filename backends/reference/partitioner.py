@@ -1,0 +1,100 @@
+"""Claims every op that torch can compute."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from cede.types import Claim, Code, Keep, Reason, Refusal
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from cede.types import Op, OpGraph, Program
+
+NAME = "reference"
+_NUMBERS = ("SymInt", "SymFloat", "SymBool")
+
+
+class ReferencePartitioner:
+    """One claim per op; a control-flow op goes with its branches, getitem with its producer."""
+
+    name = NAME
+    backend = NAME
+
+    def keeps(self, program: Program) -> Keep:
+        """Nothing: core ATen ops are what it is made for."""
+        return Keep()
+
+    def claim(self, program: Program) -> Iterable[Claim | Refusal]:
+        """A claim for every group of ops, or refusals where one of them can't be computed."""
+        for group in _groups(program.graph):
+            cause = next((op for op in group if not _known(op.target)), None)
+            if cause is None and not _symbolic(group[0]):
+                yield Claim(partitioner=NAME, backend=NAME, ops=frozenset(op.id for op in group))
+                continue
+            for op in group:
+                yield Refusal(partitioner=NAME, op=op.id, reason=_reason(op, cause))
+
+
+def _groups(graph: OpGraph) -> Iterator[list[Op]]:
+    """The ops that can't be parted from each other, from the top scope."""
+    for op in graph.scope(""):
+        if op.target == "getitem" and any(used in graph for used in op.inputs):
+            continue
+        yield [op, *_branches(graph, op), *_items(graph, op)]
+
+
+def _branches(graph: OpGraph, op: Op) -> list[Op]:
+    found = []
+    for branch in op.branches:
+        for inner in graph.scope(branch):
+            found += [inner, *_branches(graph, inner)]
+    return found
+
+
+def _items(graph: OpGraph, op: Op) -> list[Op]:
+    found = []
+    for user in map(graph.op, graph.users(op.id)):
+        if user.target == "getitem" and user.scope == op.scope:
+            found += [user, *_items(graph, user)]
+    return found
+
+
+def _known(target: str) -> bool:
+    import math
+    import operator
+
+    import torch
+
+    namespace, _, rest = target.partition(".")
+    name, _, overload = rest.partition(".")
+    if overload:
+        packet = getattr(getattr(torch.ops, namespace), name, None)
+        return packet is not None and overload in packet.overloads()
+    if target == "executorch_call_delegate":
+        return False
+    # Control flow, and arithmetic on symbolic sizes.
+    symbolic = torch if target.startswith("sym_") else math
+    return any(hasattr(module, target) for module in (torch.ops.higher_order, operator, symbolic))
+
+
+def _symbolic(op: Op) -> bool:
+    return bool(op.outputs) and all(fact.dtype in _NUMBERS for fact in op.outputs)
+
+
+def _reason(op: Op, cause: Op | None) -> Reason:
+    if cause is None:
+        return Reason(
+            code=Code.DYNAMIC_SHAPE,
+            detail="gives a symbolic number, and ExecuTorch can't lower a delegate whose only"
+            " result is one; the program computes it itself",
+        )
+    if op.id == cause.id:
+        return Reason(
+            code=Code.UNKNOWN_OP,
+            detail=f"no operator {op.target} is registered with torch in this process",
+        )
+    return Reason(
+        code=Code.UNKNOWN_OP,
+        detail=f"goes with {cause.where}, which no torch operator of this process computes",
+    )

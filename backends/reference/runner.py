@@ -1,0 +1,68 @@
+"""Runs programs with reference delegates: eager torch inside the delegates and between them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch.export.graph_signature import InputKind, OutputKind
+
+from cede.backends.reference.payload import restore
+from cede.run.interpreter import Interpreter
+from cede.run.pte import read
+from cede.run.runtime import run_delegate
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from cede.run.interpreter import Call
+    from cede.run.pte import Delegate
+
+DELEGATE_ID = "CedeReferenceBackend"
+
+
+def load(data: bytes) -> Interpreter:
+    """Load a `.pte`. Delegates of other backends run in ExecuTorch's runtime.
+
+    Raises:
+        LoweringError: no program, or an operator or delegate in it that can't be run here.
+    """
+    return Interpreter(read(data), _handle)
+
+
+def _handle(delegate: Delegate, arguments: Sequence[Any]) -> Call:
+    if delegate.id == DELEGATE_ID:
+        return Subprogram(delegate.data)
+    return run_delegate(delegate, arguments)
+
+
+class Subprogram:
+    """One reference delegate, in eager torch; buffers that it owns live between calls.
+
+    Args:
+        data: its payload.
+    """
+
+    def __init__(self, data: bytes) -> None:
+        program = restore(data)
+        self._module = program.graph_module
+        self._inputs = program.graph_signature.input_specs
+        self._outputs = program.graph_signature.output_specs
+        self._state: dict[str, Any] = {**program.constants, **program.state_dict}
+
+    def __call__(self, arguments: list[Any]) -> list[Any]:
+        """Outputs for the arguments of a delegate call, of which the first are its inputs."""
+        given = iter(arguments)
+        flat = [
+            next(given) if spec.kind is InputKind.USER_INPUT else self._state[spec.target]
+            for spec in self._inputs
+        ]
+        with torch.no_grad():
+            results = self._module(*flat)
+        outputs = []
+        for spec, value in zip(self._outputs, results, strict=True):
+            if spec.kind is OutputKind.BUFFER_MUTATION:
+                self._state[spec.target] = value
+            else:
+                outputs.append(value)
+        return outputs

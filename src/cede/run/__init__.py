@@ -1,0 +1,120 @@
+"""Running a `.pte`: in ExecuTorch's runtime, or in the runner of a backend that it lacks."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from cede.errors import LoweringError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from cede.run.pte import Pte
+    from cede.types import Backend, LoadedProgram
+
+__all__ = ["RunResult", "load", "run"]
+
+EXECUTORCH = "executorch"
+"""What `RunResult.runtime` says for ExecuTorch's own runtime."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunResult:
+    """What a call gave.
+
+    Attributes:
+        outputs: flat outputs: tensors that the caller owns, and numbers.
+        load_seconds: reading and loading the program.
+        run_seconds: the call itself.
+        runtime: "executorch", or the name of the backend whose runner ran it.
+    """
+
+    outputs: tuple[Any, ...]
+    load_seconds: float
+    run_seconds: float
+    runtime: str
+
+
+def run(
+    program: bytes | Path | str,
+    inputs: Sequence[Any],
+    method: str = "forward",
+    *,
+    backends: Mapping[str, Backend],
+) -> RunResult:
+    """Load a program and call it once.
+
+    Args:
+        program: a `.pte` file, or its bytes.
+        inputs: flat inputs: tensors and numbers.
+        method: what to call.
+        backends: the backends that are known, by name.
+
+    Raises:
+        LoweringError: the program can't be loaded or run here, or the inputs don't fit.
+    """
+    begin = time.perf_counter()
+    pte = _read(program)
+    pte.plan(method)
+    runtime, loaded = _load(pte, backends, method)
+    middle = time.perf_counter()
+    outputs = tuple(loaded.run(inputs, method))
+    end = time.perf_counter()
+    return RunResult(
+        outputs=outputs, load_seconds=middle - begin, run_seconds=end - middle, runtime=runtime
+    )
+
+
+def load(program: bytes | Path | str, backends: Mapping[str, Backend]) -> LoadedProgram:
+    """Load a program to call it many times; its state lives between calls.
+
+    Args:
+        program: a `.pte` file, or its bytes, which are kept as long as the result.
+        backends: the backends that are known, by name.
+
+    Returns:
+        An object with `run(inputs, method) -> list` and `methods`.
+
+    Raises:
+        LoweringError: no program, or a delegate in it that can't be run here.
+    """
+    return _load(_read(program), backends)[1]
+
+
+def _read(program: bytes | Path | str) -> Pte:
+    from cede.run.pte import read, read_file
+
+    if isinstance(program, bytes | bytearray | memoryview):
+        return read(bytes(program))
+    return read_file(program)
+
+
+def _load(
+    pte: Pte, backends: Mapping[str, Backend], method: str | None = None
+) -> tuple[str, LoadedProgram]:
+    from cede.run.runtime import RuntimeProgram, registered
+
+    ids = {delegate.id for method in pte.methods for delegate in pte.delegates(method)}
+    by_id = {backend.delegate_id: backend for backend in backends.values()}
+    for id in sorted(ids & by_id.keys()):
+        if (why := by_id[id].available().run) is not None:
+            raise LoweringError(
+                f"{pte.origin}: the delegate {id} of backend {by_id[id].name} can't run here: {why}"
+            )
+    missing = sorted(ids - registered())
+    if not missing:
+        program = RuntimeProgram(pte)
+        if method is not None:
+            program.load(method)
+        return EXECUTORCH, program
+    for id in missing:
+        if id in by_id and (runner := by_id[id].load) is not None:
+            return by_id[id].name, runner(pte.data)
+    raise LoweringError(
+        f"{pte.origin}: no runtime here for the delegate {missing[0]}"
+        + (f" of backend {by_id[missing[0]].name}" if missing[0] in by_id else "")
+        + f"; ExecuTorch's has {', '.join(sorted(registered()))}"
+    )

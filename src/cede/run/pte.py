@@ -1,0 +1,271 @@
+"""Reading and writing ExecuTorch programs (`.pte`).
+
+The format is ExecuTorch's `schema/program.fbs`: a flatbuffer with the identifier "ET12", an
+optional extended header ("eh00") behind it, and data segments. This is the only file that knows
+ExecuTorch's serializer, which is not public.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from executorch.exir import schema
+from executorch.exir._serialize import (
+    _deserialize_pte_binary,
+    _PTEFile,
+    _serialize_pte_binary,
+)
+from executorch.exir._serialize._named_data_store import NamedDataStoreOutput
+from executorch.exir._serialize.data_serializer import DataEntry
+from executorch.runtime import Runtime, Verification
+
+from cede.errors import LoweringError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+__all__ = [
+    "Delegate",
+    "Pte",
+    "delegates_of",
+    "operators_of",
+    "read",
+    "read_file",
+    "schema",
+    "write",
+]
+
+_HEAD = struct.Struct("<4x4s4sIQQ")  # root offset, identifier, "eh00", length, sizes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Delegate:
+    """One delegate of a method.
+
+    Attributes:
+        id: the backend id that stands in the program.
+        data: what the backend's compiler made.
+        specs: its compile specs.
+        named: the named data of the whole program, which delegates share.
+    """
+
+    id: str
+    data: bytes
+    specs: tuple[tuple[str, bytes], ...] = ()
+    named: Mapping[str, bytes] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pte:
+    """A parsed program.
+
+    Attributes:
+        origin: what error messages call it.
+        data: the file's bytes; ExecuTorch's runtime points into them while it has the program.
+        program: the `executorch.exir.schema.Program`, its segments put back in place.
+        mutable: initial values of mutable buffers, by data buffer index.
+        named: named data by key.
+    """
+
+    origin: str
+    data: bytes = field(repr=False)
+    program: Any = field(repr=False)
+    mutable: tuple[bytes, ...] = field(repr=False)
+    named: Mapping[str, bytes] = field(repr=False)
+
+    def plan(self, method: str) -> Any:
+        """The `ExecutionPlan` of a method. Raises LoweringError for a method it does not have."""
+        for plan in self.program.execution_plan:
+            if plan.name == method:
+                return plan
+        known = ", ".join(plan.name for plan in self.program.execution_plan)
+        raise LoweringError(f"{self.origin}: no method {method!r}; it has {known}")
+
+    def delegates(self, method: str) -> tuple[Delegate, ...]:
+        """The delegates of a method, in the order their calls refer to."""
+        return tuple(
+            Delegate(
+                id=given.id,
+                data=bytes(self.program.backend_delegate_data[given.processed.index].data),
+                specs=tuple((spec.key, bytes(spec.value)) for spec in given.compile_specs or ()),
+                named=self.named,
+            )
+            for given in self.plan(method).delegates
+        )
+
+    def operators(self, method: str) -> tuple[str, ...]:
+        """Operators that the method calls, as ExecuTorch's runtime names them ("aten::add.out")."""
+        return tuple(
+            f"{given.name}.{given.overload}" if given.overload else given.name
+            for given in self.plan(method).operators
+        )
+
+    @property
+    def methods(self) -> tuple[str, ...]:
+        """Names of the methods."""
+        return tuple(plan.name for plan in self.program.execution_plan)
+
+
+def read_file(path: Path | str) -> Pte:
+    """Read a `.pte` file. Raises LoweringError naming the path."""
+    try:
+        data = Path(path).read_bytes()
+    except OSError as error:
+        raise LoweringError(f"{path}: can't be read: {error.strerror or error}") from None
+    return read(data, str(path))
+
+
+def read(data: bytes, origin: str = "program") -> Pte:
+    """Parse a program.
+
+    Args:
+        data: the bytes of a `.pte` file.
+        origin: what error messages call it.
+
+    Raises:
+        LoweringError: no ExecuTorch program, or a truncated or damaged one.
+    """
+    _check_sizes(data, origin)
+    try:
+        # The runtime's own verifier first: the Python parser trusts what it reads.
+        Runtime.get().load_program(data, verification=Verification.InternalConsistency)
+        parsed = _deserialize_pte_binary(data)
+        found = Pte(
+            origin=origin,
+            data=data,
+            program=parsed.program,
+            mutable=tuple(bytes(buffer.storage) for buffer in parsed.mutable_data or ()),
+            named=_named(parsed.named_data),
+        )
+        _check_indices(found)
+    except LoweringError:
+        raise
+    except Exception as error:
+        raise LoweringError(
+            f"{origin}: a damaged ExecuTorch program ({_first_line(error)}); export it again"
+        ) from error
+    return found
+
+
+def write(program: Any, named: Mapping[str, bytes] | None = None, *, alignment: int = 128) -> bytes:
+    """Serialize a `schema.Program` whose data stands in its buffers.
+
+    Args:
+        program: the program; not changed.
+        named: named data by key.
+        alignment: of segments and named data, in bytes.
+    """
+    store = None
+    if named:
+        store = NamedDataStoreOutput(
+            buffers=list(named.values()),
+            pte_data={
+                key: DataEntry(buffer_index=i, alignment=alignment, tensor_layout=None)
+                for i, key in enumerate(named)
+            },
+            external_data={},
+        )
+    return bytes(
+        _serialize_pte_binary(
+            pte_file=_PTEFile(program=program, mutable_data=None, named_data=store),
+            extract_delegate_segments=True,
+            segment_alignment=alignment,
+        )
+    )
+
+
+def delegates_of(data: bytes, origin: str = "program") -> list[tuple[int, str, bytes]]:
+    """Every delegate of a program: running index over all methods, backend id, payload."""
+    pte = read(data, origin)
+    found = [delegate for method in pte.methods for delegate in pte.delegates(method)]
+    return [(i, delegate.id, delegate.data) for i, delegate in enumerate(found)]
+
+
+def operators_of(data: bytes, origin: str = "program") -> list[str]:
+    """Operators that a program calls outside its delegates ("aten::add.out"), sorted."""
+    pte = read(data, origin)
+    return sorted({name for method in pte.methods for name in pte.operators(method)})
+
+
+def _check_sizes(data: bytes, origin: str) -> None:
+    if len(data) < _HEAD.size:
+        raise LoweringError(
+            f"{origin}: {len(data)} bytes are no ExecuTorch program; give a .pte file"
+        )
+    identifier, magic, length, program_size, base = _HEAD.unpack_from(data)
+    if identifier[:2] == b"BP":
+        raise LoweringError(f"{origin}: a bundled program (.bpte); give the plain .pte file")
+    if identifier[:2] != b"ET":
+        raise LoweringError(
+            f"{origin}: no ExecuTorch program (identifier {identifier!r}, expected b'ET12');"
+            " give a .pte file"
+        )
+    if magic != b"eh00":
+        return
+    segments = struct.unpack_from("<Q", data, _HEAD.size)[0] if length > 24 else 0
+    expected = max(program_size, base + segments)
+    if len(data) < expected:
+        raise LoweringError(
+            f"{origin}: truncated: {len(data)} bytes, its header says {expected}; copy or export"
+            " it again"
+        )
+
+
+def _named(output: Any) -> dict[str, bytes]:
+    if output is None:
+        return {}
+    return {key: bytes(output.buffers[e.buffer_index]) for key, e in output.pte_data.items()}
+
+
+def _check_indices(pte: Pte) -> None:
+    for plan in pte.program.execution_plan:
+        count = len(plan.values)
+        if not plan.non_const_buffer_sizes:  # ExecuTorch's runtime aborts the process on it
+            raise ValueError(f"{plan.name} has no memory plan")
+        _within(plan.inputs, count, f"inputs of {plan.name}")
+        _within(plan.outputs, count, f"outputs of {plan.name}")
+        for i, value in enumerate(plan.values):
+            _check_value(value.val, count, f"value {i} of {plan.name}")
+        if len(plan.chains) != 1:
+            raise ValueError(f"{plan.name} has {len(plan.chains)} chains")
+        instructions = plan.chains[0].instructions or ()
+        for i, instruction in enumerate(instructions):
+            call = instruction.instr_args
+            where = f"instruction {i} of {plan.name}"
+            if isinstance(call, schema.KernelCall | schema.DelegateCall):
+                _within(call.args, count, where)
+            if isinstance(call, schema.KernelCall):
+                _within([call.op_index], len(plan.operators), where)
+            elif isinstance(call, schema.DelegateCall):
+                _within([call.delegate_index], len(plan.delegates), where)
+            elif isinstance(call, schema.MoveCall):
+                _within([call.move_from, call.move_to], count, where)
+            elif isinstance(call, schema.JumpFalseCall):
+                _within([call.cond_value_index], count, where)
+                _within([call.destination_instruction], len(instructions) + 1, where)
+        data = pte.program.backend_delegate_data
+        _within([given.processed.index for given in plan.delegates], len(data), plan.name)
+
+
+def _check_value(value: Any, count: int, where: str) -> None:
+    if isinstance(value, schema.IntList | schema.TensorList):
+        _within(value.items or (), count, where)
+    elif isinstance(value, schema.OptionalTensorList):
+        _within((i for i in value.items or () if i != -1), count, where)
+    elif isinstance(value, schema.Tensor):
+        sizes, order = value.sizes or (), value.dim_order or ()
+        if min(sizes, default=0) < 0 or sorted(order) != list(range(len(sizes))):
+            raise ValueError(f"{where} has sizes {list(sizes)} in the order {list(order)}")
+
+
+def _within(indices: Iterable[int], count: int, where: str) -> None:
+    for index in indices:
+        if not 0 <= index < count:
+            raise ValueError(f"{where} refers to entry {index} of {count}")
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).strip() or type(error).__name__).splitlines()[0]
