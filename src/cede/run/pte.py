@@ -221,33 +221,37 @@ def _named(output: Any) -> dict[str, bytes]:
 
 
 def _check_indices(pte: Pte) -> None:
+    data = pte.program.backend_delegate_data
     for plan in pte.program.execution_plan:
         count = len(plan.values)
         if not plan.non_const_buffer_sizes:  # ExecuTorch's runtime aborts the process on it
             raise ValueError(f"{plan.name} has no memory plan")
-        _within(plan.inputs, count, f"inputs of {plan.name}")
-        _within(plan.outputs, count, f"outputs of {plan.name}")
-        for i, value in enumerate(plan.values):
-            _check_value(value.val, count, f"value {i} of {plan.name}")
         if len(plan.chains) != 1:
             raise ValueError(f"{plan.name} has {len(plan.chains)} chains")
-        instructions = plan.chains[0].instructions or ()
-        for i, instruction in enumerate(instructions):
-            call = instruction.instr_args
-            where = f"instruction {i} of {plan.name}"
-            if isinstance(call, schema.KernelCall | schema.DelegateCall):
-                _within(call.args, count, where)
-            if isinstance(call, schema.KernelCall):
-                _within([call.op_index], len(plan.operators), where)
-            elif isinstance(call, schema.DelegateCall):
-                _within([call.delegate_index], len(plan.delegates), where)
-            elif isinstance(call, schema.MoveCall):
-                _within([call.move_from, call.move_to], count, where)
-            elif isinstance(call, schema.JumpFalseCall):
-                _within([call.cond_value_index], count, where)
-                _within([call.destination_instruction], len(instructions) + 1, where)
-        data = pte.program.backend_delegate_data
+        _within(plan.inputs, count, f"inputs of {plan.name}")
+        _within(plan.outputs, count, f"outputs of {plan.name}")
         _within([given.processed.index for given in plan.delegates], len(data), plan.name)
+        for i, value in enumerate(plan.values):
+            _check_value(value.val, count, f"value {i} of {plan.name}")
+        for i, instruction in enumerate(plan.chains[0].instructions or ()):
+            _check_call(instruction.instr_args, plan, f"instruction {i} of {plan.name}")
+
+
+def _check_call(call: Any, plan: Any, where: str) -> None:
+    count = len(plan.values)
+    if isinstance(call, schema.KernelCall):
+        _within(call.args, count, where)
+        _within([call.op_index], len(plan.operators), where)
+    elif isinstance(call, schema.DelegateCall):
+        _within(call.args, count, where)
+        _within([call.delegate_index], len(plan.delegates), where)
+    elif isinstance(call, schema.MoveCall):
+        _within([call.move_from, call.move_to], count, where)
+    elif isinstance(call, schema.JumpFalseCall):
+        _within([call.cond_value_index], count, where)
+        _within([call.destination_instruction], len(plan.chains[0].instructions) + 1, where)
+    elif isinstance(call, schema.FreeCall):
+        _within([call.value_index], count, where)
 
 
 def _check_value(value: Any, count: int, where: str) -> None:
