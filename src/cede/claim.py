@@ -77,24 +77,43 @@ class _Collector:
 
     def add(self, answer: object) -> None:
         if isinstance(answer, Claim):
-            if answer.partitioner != self.name or answer.backend != self.backend:
-                self.faults.append(
-                    f"a claim says {answer.partitioner!r} for {answer.backend!r} instead of"
-                    f" {self.name!r} for {self.backend!r}"
-                )
-            elif unknown := sorted(op for op in answer.ops if op not in self.graph):
-                self.faults.append(f"a claim names ops that don't exist: {', '.join(unknown[:5])}")
-            elif answer.ops:
+            fault = self._fault(answer)
+            if not fault and answer.ops:
                 self.claims.append(answer)
         elif isinstance(answer, Refusal):
-            if answer.op not in self.graph:
-                self.faults.append(f"a refusal names an op that doesn't exist: {answer.op}")
-            elif not answer.reason.detail.strip():
-                self.faults.append(f"the refusal of {answer.op} gives no reason")
-            else:
+            fault = self._refusal_fault(answer)
+            if not fault:
                 self.refused.setdefault(answer.op, answer)
         else:
-            self.faults.append(f"an answer is a {type(answer).__name__}, not a Claim or Refusal")
+            fault = f"an answer is a {type(answer).__name__}, not a Claim or Refusal"
+        if fault:
+            self.faults.append(fault)
+
+    def _fault(self, claim: Claim) -> str:
+        if claim.partitioner != self.name or claim.backend != self.backend:
+            return (
+                f"a claim says {claim.partitioner!r} for {claim.backend!r} instead of"
+                f" {self.name!r} for {self.backend!r}"
+            )
+        if not isinstance(claim.ops, frozenset):
+            return f"a claim has a {type(claim.ops).__name__} of ops, not a frozenset"
+        if unknown := sorted(str(op) for op in claim.ops if op not in self.graph):
+            return f"a claim names ops that don't exist: {', '.join(unknown[:5])}"
+        if not _are_specs(claim.specs):
+            return "a claim has specs that are no tuple of (str, bytes)"
+        return ""
+
+    def _refusal_fault(self, refusal: Refusal) -> str:
+        if refusal.partitioner != self.name:
+            return f"a refusal says {refusal.partitioner!r} instead of {self.name!r}"
+        if not isinstance(refusal.op, str) or refusal.op not in self.graph:
+            return f"a refusal names an op that doesn't exist: {refusal.op}"
+        reason = refusal.reason
+        if not isinstance(reason, Reason) or not isinstance(reason.code, Code):
+            return f"the refusal of {refusal.op} has no Reason with a Code"
+        if not str(reason.detail).strip():
+            return f"the refusal of {refusal.op} gives no reason"
+        return ""
 
     def answers(self, failure: str, who: str) -> Answers:
         claimed = {op for claim in self.claims for op in claim.ops}
@@ -117,6 +136,16 @@ class _Collector:
             else Reason(code=Code.NO_ANSWER, detail=f"{who} said nothing about this op")
         )
         return Refusal(partitioner=self.name, op=op, reason=reason)
+
+
+def _are_specs(specs: object) -> bool:
+    return isinstance(specs, tuple) and all(
+        isinstance(spec, tuple)
+        and len(spec) == 2
+        and isinstance(spec[0], str)
+        and isinstance(spec[1], bytes)
+        for spec in specs
+    )
 
 
 def _first_line(error: BaseException) -> str:

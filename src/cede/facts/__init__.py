@@ -27,6 +27,12 @@ _KINDS = {
     ExportKind.CONSTANT_TENSOR: InputKind.CONSTANT,
 }
 
+_WRITES = (
+    OutputKind.BUFFER_MUTATION,
+    OutputKind.PARAMETER_MUTATION,
+    OutputKind.USER_INPUT_MUTATION,
+)
+
 
 def read_graph(program: ExportedProgram) -> OpGraph:
     """Read the facts of an edge (or ATen) program in one pass; nothing is copied or changed.
@@ -40,22 +46,22 @@ def read_graph(program: ExportedProgram) -> OpGraph:
     mutations = tuple(
         (str(spec.target), spec.arg.name)
         for spec in signature.output_specs
-        if spec.kind in (OutputKind.BUFFER_MUTATION, OutputKind.USER_INPUT_MUTATION)
-        and hasattr(spec.arg, "name")
+        if spec.kind in _WRITES and hasattr(spec.arg, "name")
     )
     outputs = tuple(
         spec.arg.name
         for spec in signature.output_specs
         if spec.kind is OutputKind.USER_OUTPUT and spec.arg.name
     )
+    symbols = tuple(_bounds(str(s), r) for s, r in program.range_constraints.items())
     return OpGraph(
         inputs=tuple(reader.inputs),
         ops=tuple(reader.ops),
         outputs=outputs,
         mutations=mutations,
         returns=tuple(reader.returns),
-        symbols=tuple(_bounds(str(s), r) for s, r in program.range_constraints.items()),
-        fingerprint=fingerprint(reader.inputs, reader.ops, outputs, mutations),
+        symbols=symbols,
+        fingerprint=fingerprint(reader.inputs, reader.ops, outputs, mutations, symbols),
     )
 
 
@@ -69,11 +75,7 @@ class _Reader:
         self.bounds = {str(s): r for s, r in program.range_constraints.items()}
         signature = program.graph_signature
         self.specs = {spec.arg.name: spec for spec in signature.input_specs if _named(spec)}
-        self.written = {
-            str(spec.target)
-            for spec in signature.output_specs
-            if spec.kind in (OutputKind.BUFFER_MUTATION, OutputKind.USER_INPUT_MUTATION)
-        }
+        self.written = {str(spec.target) for spec in signature.output_specs if spec.kind in _WRITES}
 
     def read(self, module: GraphModule, scope: str) -> None:
         for node in module.graph.nodes:
@@ -111,31 +113,30 @@ class _Reader:
         )
 
     def _op(self, module: GraphModule, node: Node, scope: str) -> None:
-        branches = []
+        branches: dict[str, str] = {}
         for used in node.all_input_nodes:
             if used.op == "get_attr" and isinstance(
                 branch := _attribute(module, used), GraphModule
             ):
                 name = scoped(f"{node.name}/{used.target}", scope)
-                branches.append(name)
-                self.read(branch, name)
+                if name not in branches.values():  # both branches may be one function
+                    self.read(branch, name)
+                branches[used.name] = name
         inputs = tuple(
-            scoped(used.name, scope)
-            for used in node.all_input_nodes
-            if scoped(f"{node.name}/{used.target}", scope) not in branches
+            scoped(used.name, scope) for used in node.all_input_nodes if used.name not in branches
         )
         self.ops.append(
             Op(
                 id=scoped(node.name, scope),
                 target=target_name(node.target),
-                args=arguments(node, scope),
+                args=arguments(node, scope, branches),
                 inputs=inputs,
                 outputs=facts_of(node.meta.get("val"), self.bounds),
                 module=module_of(node),
                 source=source_of(node),
                 layer=layer_of(node),
                 scope=scope,
-                branches=tuple(branches),
+                branches=tuple(dict.fromkeys(branches.values())),
                 flops=flops_of(node, self.bounds),
             )
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -11,6 +12,8 @@ from torch.fx import Node
 from cede.types import Ref
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from cede.types import Argument
 
 
@@ -33,16 +36,28 @@ def aten_overload(target: Any) -> torch._ops.OpOverload | None:
     return inner if isinstance(inner, torch._ops.OpOverload) else None
 
 
-def arguments(node: Node, scope: str) -> tuple[tuple[str, Argument], ...]:
-    """Every argument of a node by name, defaults included, in schema order."""
+def arguments(
+    node: Node, scope: str, branches: Mapping[str, str] = MappingProxyType({})
+) -> tuple[tuple[str, Argument], ...]:
+    """Every argument of a node by name, defaults included, in schema order.
+
+    Args:
+        node: a call.
+        scope: the branch that it stands in, "" at the top.
+        branches: by node name, the scope of a subgraph: it has no value, its scope stands for it.
+    """
+
+    def plain(value: Any) -> Argument:
+        return _plain(value, scope, branches)
+
     overload = aten_overload(node.target)
     if overload is None:
         names = ("input", "index") if node.target is operator.getitem else ()
         given = [
-            (names[i] if i < len(names) else f"arg{i}", plain(value, scope))
+            (names[i] if i < len(names) else f"arg{i}", plain(value))
             for i, value in enumerate(node.args)
         ]
-        return (*given, *((key, plain(value, scope)) for key, value in node.kwargs.items()))
+        return (*given, *((key, plain(value)) for key, value in node.kwargs.items()))
     result: list[tuple[str, Argument]] = []
     for i, argument in enumerate(overload._schema.arguments):
         if i < len(node.args) and not argument.kwarg_only:
@@ -51,18 +66,18 @@ def arguments(node: Node, scope: str) -> tuple[tuple[str, Argument], ...]:
             value = node.kwargs[argument.name]
         else:
             value = argument.default_value
-        result.append((argument.name, plain(value, scope)))
+        result.append((argument.name, plain(value)))
     return tuple(result)
 
 
-def plain(value: Any, scope: str) -> Argument:
+def _plain(value: Any, scope: str, branches: Mapping[str, str]) -> Argument:
     """An fx argument as a frozen value without torch; what has no plain form becomes its text."""
     if isinstance(value, Node):
-        return Ref(scoped(value.name, scope))
+        return branches.get(value.name) or Ref(scoped(value.name, scope))
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
     if isinstance(value, (list, tuple)):
-        return tuple(plain(each, scope) for each in value)
+        return tuple(_plain(each, scope, branches) for each in value)
     return str(value).removeprefix("torch.")
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from cede.types import GraphInput, Op
+    from cede.types import GraphInput, Op, SymbolBounds
 
 
 def fingerprint(
@@ -16,8 +16,9 @@ def fingerprint(
     ops: Iterable[Op],
     outputs: Iterable[str],
     mutations: Iterable[tuple[str, str]],
+    symbols: Iterable[SymbolBounds],
 ) -> str:
-    """sha256 over names, operators, arguments, shapes and dtypes.
+    """sha256 over names, operators, arguments, shapes with their bounds, and dtypes.
 
     Left out: weights' values, FLOPs, and where an op comes from, so that moving a model's source
     keeps its plans.
@@ -30,5 +31,7 @@ def fingerprint(
     for op in ops:
         shapes = ",".join(map(str, op.outputs))
         digest.update(f"{op.id}\0{op.target}\0{op.args!r}\0{shapes}\n".encode())
+    for symbol in symbols:
+        digest.update(f"{symbol.name}\0{symbol.low}\0{symbol.high}\n".encode())
     digest.update(repr((tuple(outputs), tuple(mutations))).encode())
     return digest.hexdigest()

@@ -35,6 +35,8 @@ def flops_of(node: Node, bounds: Mapping[str, Any]) -> int:
     name = overload._schema.name
     if name == "aten::linear":
         return _linear(node, bounds)
+    if name == "aten::scaled_dot_product_attention":
+        return _attention(node, bounds)
     formula = flop_registry.get(overload.overloadpacket)
     if formula is not None:
         return _by_formula(formula, node, bounds)
@@ -71,6 +73,12 @@ def _linear(node: Node, bounds: Mapping[str, Any]) -> int:
     weight = _value(node.args[1])
     inner = upper_sizes(weight.shape, bounds)[-1]
     return 2 * inner * _count(node.meta.get("val"), bounds)
+
+
+def _attention(node: Node, bounds: Mapping[str, Any]) -> int:
+    query, key = _value(node.args[0]), _value(node.args[1])
+    length = upper_sizes(key.shape, bounds)[-2]
+    return 2 * length * (_count(query, bounds) + _count(node.meta.get("val"), bounds))
 
 
 def _value(argument: Any) -> Any:

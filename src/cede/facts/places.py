@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from torch.fx import Node
 
 _FRAME = re.compile(r'File "([^"]+)", line (\d+)')
-_TORCH = os.path.dirname(torch.__file__) + os.sep
+# Some of torch's own passes leave a path relative to its parent.
+_TORCH = (os.path.dirname(torch.__file__) + os.sep, f"torch{os.sep}", "<")
 
 
 def module_of(node: Node) -> str:
@@ -44,7 +45,7 @@ def source_of(node: Node) -> str:
 def _source(trace: str) -> str:
     frames = _FRAME.findall(trace)
     for file, line in reversed(frames):
-        if not file.startswith((_TORCH, "<")):
+        if not file.startswith(_TORCH):
             return f"{os.path.basename(file)}:{line}"
     return ""
 

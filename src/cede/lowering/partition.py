@@ -8,16 +8,19 @@ from typing import TYPE_CHECKING, Any
 
 from executorch.exir.backend.compile_spec_schema import CompileSpec
 from executorch.exir.backend.partitioner import DelegationSpec, Partitioner, PartitionResult
+from torch.fx import GraphModule
 
 from cede.claim import Answers, ask
 from cede.errors import LoweringError, PlanError
 from cede.facts import read_graph
+from cede.facts.arguments import aten_overload
 from cede.lowering.contest import limits_for, make_plan
 from cede.lowering.keep import Keeping
 from cede.lowering.prepare import prepared
 from cede.lowering.tags import write_tags
 from cede.reporting import Report, make_report
-from cede.types import Limits, Program
+from cede.settle import check_settlement
+from cede.types import Limits, Program, Settlement
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
@@ -130,7 +133,8 @@ class PlanPartitioner(Partitioner):  # type: ignore[misc]
         """Every partitioner's wishes together; after partitioning, what was kept and is fine."""
         if self.plans:
             kept = {op for keeping in self._keepings for op in keeping.kept.values()}
-            return list(kept), (lambda node: False) if kept else None
+            left = kept & {aten_overload(node.target) for node in ep.graph.nodes}
+            return list(left), (lambda node: False) if left else None
         return self._keepings[-1].request(ep)
 
     def partition(self, exported_program: ExportedProgram) -> PartitionResult:
@@ -173,6 +177,8 @@ class PlanPartitioner(Partitioner):  # type: ignore[misc]
     def _ask(self, partitioner: Any, graph: OpGraph, program: ExportedProgram) -> Answers:
         view = copy.copy(program)
         view._graph_module = copy.deepcopy(program.graph_module)
+        view._graph_signature = copy.deepcopy(program.graph_signature)
+        view._state_dict, view._constants = dict(program.state_dict), dict(program.constants)
         before = _shape(view)
         return ask(
             partitioner,
@@ -204,16 +210,25 @@ class PlanPartitioner(Partitioner):  # type: ignore[misc]
 
 
 def _fitting(plan: Plan, graph: OpGraph) -> Plan:
+    """A plan from elsewhere, perhaps edited by hand, with the graph that it is for."""
     if plan.fingerprint != graph.fingerprint:
         raise PlanError(
             f"the plan was made for another program: its fingerprint is {plan.fingerprint[:12]}, "
             f"this program's is {graph.fingerprint[:12]}; make a new plan"
         )
+    settlement = Settlement(delegations=plan.delegations, losses=plan.losses)
+    if faults := check_settlement(graph, settlement):
+        raise PlanError("the plan can't be lowered: " + "; ".join(faults[:5]))
     return dataclasses.replace(plan, graph=graph)
 
 
 def _shape(program: ExportedProgram) -> list[tuple[str, Any, str]]:
-    return [(n.name, n.target, str(n.args)) for n in program.graph_module.graph.nodes]
+    return [
+        (node.name, node.target, f"{node.args}{node.kwargs}")
+        for module in program.graph_module.modules()
+        if isinstance(module, GraphModule)
+        for node in module.graph.nodes
+    ]
 
 
 def _difference(before: list[tuple[str, Any, str]], after: list[tuple[str, Any, str]]) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import binascii
 import json
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -35,6 +34,8 @@ def read_plan(text: str, origin: str) -> Plan:
         raise PlanError(
             f"{origin}: not JSON (line {error.lineno}, column {error.colno}: {error.msg})"
         ) from None
+    except RecursionError:
+        raise PlanError(f"{origin}: not a plan (nested too deeply)") from None
     root = _Node(data, "$", origin)
     if (schema := root.number("schema")) != SCHEMA:
         root.fail("schema", f"is {schema}, this cede reads {SCHEMA}")
@@ -61,11 +62,15 @@ class _Node:
         raise PlanError(f"{self.origin}: {self.path}.{key} {what}")
 
     def get(self, key: str, kind: type) -> Any:
-        if not isinstance(self.value, dict) or key not in self.value:
+        if not isinstance(self.value, dict):
+            raise PlanError(
+                f"{self.origin}: {self.path} should be an object, not {_json_name(self.value)}"
+            )
+        if key not in self.value:
             self.fail(key, "is missing")
         value = self.value[key]
         if not isinstance(value, kind) or isinstance(value, bool):
-            self.fail(key, f"should be {kind.__name__}, not {type(value).__name__}")
+            self.fail(key, f"should be {_json_name(kind())}, not {_json_name(value)}")
         return value
 
     def text(self, key: str) -> str:
@@ -85,6 +90,16 @@ class _Node:
         return tuple(
             read(_Node(row, f"{self.path}.{key}[{i}]", self.origin)) for i, row in enumerate(found)
         )
+
+
+_JSON_NAMES = {
+    dict: "an object", list: "a list", str: "a string", int: "a number", float: "a fraction",
+    bool: "true or false", type(None): "null",
+}  # fmt: skip
+
+
+def _json_name(value: object) -> str:
+    return _JSON_NAMES[type(value)]
 
 
 def _read_source(node: _Node) -> Source:
@@ -107,13 +122,16 @@ def _read_part(node: _Node) -> Part:
 
 
 def _read_specs(node: _Node) -> tuple[tuple[str, bytes], ...]:
-    try:
-        return tuple(
-            (str(key), base64.b64decode(value, validate=True))
-            for key, value in node.get("specs", list)
-        )
-    except (TypeError, ValueError, binascii.Error):
-        node.fail("specs", "should be [[key, base64], ...]")
+    found = []
+    for i, row in enumerate(node.get("specs", list)):
+        pair = row if isinstance(row, list) else []
+        if len(pair) != 2 or not all(isinstance(each, str) for each in pair):
+            node.fail(f"specs[{i}]", "should be [key, base64]")
+        try:
+            found.append((pair[0], base64.b64decode(pair[1], validate=True)))
+        except ValueError:
+            node.fail(f"specs[{i}]", "should be [key, base64], but that is no base64")
+    return tuple(found)
 
 
 def _read_refusal(node: _Node) -> Refusal:
