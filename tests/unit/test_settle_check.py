@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import random
+
 import pytest
 
 from cede.settle import check_settlement, settle
-from cede.types import Claim, Contest, Delegation, Op, OpGraph, Part, Settlement
+from cede.types import Claim, Code, Contest, Delegation, Op, OpGraph, Part, Settlement
 
 
 def op(name: str, *reads: str, target: str = "aten.op", **facts) -> Op:
@@ -120,3 +122,24 @@ def test_a_deep_chain_needs_no_recursion():
     assert [loss.op for loss in found.losses] == ["o10", f"o{size - 10}"]
     assert len(found.losses[0].reason.detail) < 500
     assert check_settlement(graph, found) == []
+
+
+@pytest.mark.parametrize("near", [8, 60, 2000])
+def test_many_claims_that_tangle(near: int):
+    size, chance = 2000, random.Random(near)
+    reads = [chance.sample(range(max(0, i - 9), i), min(i, 2)) for i in range(size)]
+    graph = OpGraph(ops=tuple(op(f"o{i}", *(f"o{p}" for p in of)) for i, of in enumerate(reads)))
+    claims = tuple(
+        Claim(
+            partitioner=name,
+            backend=name,
+            ops=frozenset(f"o{min(size - 1, i + chance.randrange(near))}" for _ in range(3)),
+        )
+        for i in range(size)
+        for name in [chance.choice("pq")]
+    )
+    found = settle(Contest(graph=graph, claims=claims, order=("p", "q")))
+    assert check_settlement(graph, found) == []
+    codes = {loss.reason.code for loss in found.losses}
+    assert codes >= {Code.NOT_CONVEX, Code.OUTBID}
+    assert found.delegations

@@ -100,13 +100,13 @@ def kahn(feeds: Feeds) -> list[int]:
     return order
 
 
-def components(feeds: Feeds, within: list[int]) -> list[list[int]]:
+def components(feeds: dict[int, list[int]]) -> list[list[int]]:
     """Strongly connected components of two or more nodes, without recursion (S. R. Kosaraju).
 
     Args:
-        feeds: the graph.
-        within: the nodes to look at; components are those of the graph between them.
+        feeds: part of a graph; edges from nodes that it lacks don't count.
     """
+    within = sorted(feeds)
     place = {node: i for i, node in enumerate(within)}
     inner = [[place[p] for p in feeds[node] if p in place] for node in within]
     seen: set[int] = set()

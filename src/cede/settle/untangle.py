@@ -9,19 +9,21 @@ from cede.settle.path import spell, way_back
 from cede.types import Code, Reason
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Mapping, Sequence
+    from collections.abc import Container, Iterable, Mapping, Sequence
 
     from cede.settle.hold import Hold
     from cede.settle.index import Index
     from cede.settle.nodes import Tangle
-    from cede.settle.path import Edge
     from cede.settle.pieces import Piece
 
 SINGLY = 8
-"""Rounds in which a tangle loses one unit; after these twice as many as in the round before."""
+"""Steps in which a knot loses one unit; after these twice as many as in the step before."""
 
 EFFORT = 4
 """Looking for units that aren't convex in themselves visits at most so many times all ops."""
+
+Knot = dict[int, list[int]]
+"""A strongly connected component of the contracted graph: its nodes with their ops."""
 
 
 def untangle(
@@ -34,9 +36,9 @@ def untangle(
 ) -> dict[int, Reason]:
     """Numbers of the pieces to put out of the contest, with the way that makes the cycle.
 
-    In each tangle (a strongly connected component of the contracted graph) these are all units
-    that aren't convex by themselves; if there is none, the unit of the last partitioner, of these
-    the smallest, of these the last. Of a unit joined from several claims the first claim stays.
+    In each knot these are all units that aren't convex by themselves; if there is none, the unit
+    of the last partitioner, of these the smallest, of these the last; and so on in the knots that
+    are left without them. Of a unit joined from several claims the first claim stays.
 
     Args:
         tangle: the contracted graph.
@@ -46,33 +48,65 @@ def untangle(
         index: the graph.
         turn: how many times this was asked before.
     """
-    of, found = tangle.nodes.of, components(tangle.nodes.feeds, tangle.rest)
-    ops_of = members(of, found)
+    of = list(tangle.nodes.of)
+    found = components({node: tangle.nodes.feeds[node] for node in tangle.rest})
+    ops_of, leaving = members(of, found), dict[int, Reason]()
     loose = breakable(pieces, out, held, of, ops_of)
-    leaving: dict[int, Reason] = {}
+    knots = [({node: ops_of[node] for node in tied}, turn) for tied in found]
     effort = EFFORT * index.size + 1000
-    for tied in found:
-        around = {node: ops_of[node] for node in tied}
-        units = [node for node in tied if node in loose]
-        afford = max(0, effort) // len(tied)
-        effort -= len(tied) * len(units)
-        bent = _bent(units[:afford], of, around, index)
-        for node, edges in bent.items():
-            leaving.update(_put_out(loose[node], _not_convex(edges, index)))
-        if not bent:
-            units.sort(key=lambda u: (-pieces[loose[u][0]].rank, len(ops_of[u]), -ops_of[u][0]))
-            for node in units[: 1 << max(0, turn - SINGLY)]:
-                edges = way_back(node, of, around, index.feeds, True)
-                leaving.update(_put_out(loose[node], _cycle(edges, index)))
+    while knots:
+        knot, step = knots.pop()
+        units = [node for node in knot if node in loose]
+        units.sort(key=lambda u: (-pieces[loose[u][0]].rank, len(ops_of[u]), -ops_of[u][0]))
+        size = sum(map(len, knot.values()))
+        last = units[: 1 << max(0, step - SINGLY)]
+        faults = _bent(units[: effort // size], of, knot, index) or _last(last, of, knot, index)
+        effort = max(0, effort - size * len(units))
+        for node, reason in faults.items():
+            leaving.update(dict.fromkeys(loose[node][1:] or loose[node], reason))
+        knots.extend((left, step + 1) for left in _without(faults, of, knot, index))
     return leaving
 
 
-def _bent(
-    units: list[int], of: Sequence[int], around: Mapping[int, list[int]], index: Index
-) -> dict[int, list[Edge]]:
-    """Units that aren't convex by themselves, each with a way out and back."""
-    ways = ((node, way_back(node, of, around, index.feeds, False)) for node in units)
-    return {node: edges for node, edges in ways if edges}
+def _without(units: Iterable[int], of: list[int], knot: Knot, index: Index) -> list[Knot]:
+    """What is left of a knot when these units come apart; their ops become nodes of their own."""
+    left = dict(knot)
+    for unit in units:
+        for op in left.pop(unit):
+            of[op] = ~op
+            left[~op] = [op]
+    feeds = {
+        node: [of[p] for op in ops for p in index.feeds[op] if of[p] != node and of[p] in left]
+        for node, ops in left.items()
+    }
+    return [{node: left[node] for node in tied} for tied in components(feeds)]
+
+
+def _bent(units: list[int], of: list[int], knot: Knot, index: Index) -> dict[int, Reason]:
+    """Units that aren't convex by themselves."""
+    ways = ((node, way_back(node, of, knot, index.feeds, False)) for node in units)
+    return {
+        node: Reason(
+            code=Code.NOT_CONVEX,
+            detail=f"ops claimed together depend on one another through ops outside:"
+            f" {spell(edges, index)}",
+        )
+        for node, edges in ways
+        if edges
+    }
+
+
+def _last(units: list[int], of: list[int], knot: Knot, index: Index) -> dict[int, Reason]:
+    """Units that close a cycle with others."""
+    ways = ((node, way_back(node, of, knot, index.feeds, True)) for node in units)
+    return {
+        node: Reason(
+            code=Code.CYCLE,
+            detail=f"with other claims it would wait for itself: {spell(edges, index)}"
+            " (~ stands between ops claimed together)",
+        )
+        for node, edges in ways
+    }
 
 
 def breakable(
@@ -90,23 +124,3 @@ def breakable(
             if node in nodes:
                 found.setdefault(node, []).append(number)
     return found
-
-
-def _put_out(numbers: list[int], reason: Reason) -> dict[int, Reason]:
-    return dict.fromkeys(numbers[1:] or numbers, reason)
-
-
-def _not_convex(edges: list[Edge], index: Index) -> Reason:
-    return Reason(
-        code=Code.NOT_CONVEX,
-        detail=f"ops claimed together depend on one another through ops outside:"
-        f" {spell(edges, index)}",
-    )
-
-
-def _cycle(edges: list[Edge], index: Index) -> Reason:
-    return Reason(
-        code=Code.CYCLE,
-        detail=f"with other claims it would wait for itself: {spell(edges, index)}"
-        " (~ stands between ops claimed together)",
-    )

@@ -103,7 +103,7 @@ def _cycles(index: Index, of: list[int], taken: tuple[Delegation, ...]) -> Itera
     done = set(kahn(feeds))
     if len(done) == count:
         return
-    found = components(feeds, [node for node in range(count) if node not in done])
+    found = components({node: feeds[node] for node in range(count) if node not in done})
     ops_of = members(classes, found)
     for tied in found:  # the first of a tangle is a delegation: ops alone make no cycle
         around = {node: ops_of[node] for node in tied}
