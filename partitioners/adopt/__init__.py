@@ -10,7 +10,7 @@ from cede.types import Claim, Code, Keep, Reason, Refusal
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from cede.types import Program, Spec
+    from cede.types import Mark, Program, Spec
 
 __all__ = ["Adopted"]
 
@@ -44,9 +44,11 @@ class Adopted:
 
         stock = self.make(program.options)
         nodes = [n for n in program.exported.graph.nodes if n.op == "call_function"]
+        before = {node.name: dict(node.meta) for node in nodes}
         with watching(stock) as watched:
             specs = stock.partition(program.exported).partition_tags
         note_missing_rules(stock, iter(nodes), watched)
+        marks = {node.name: tuple(_marks(node, before[node.name])) for node in nodes}
         tagged: dict[str, list[str]] = {}
         for node in nodes:
             if (tag := node.meta.get("delegation_tag")) is not None:
@@ -58,6 +60,7 @@ class Adopted:
                 ops=frozenset(ops),
                 specs=self._specs(specs[tag]),
                 divisible=not watched.units,
+                marks=tuple(mark for op in ops for mark in marks.get(op, ())),
             )
         taken = {op for ops in tagged.values() for op in ops}
         for op in program.graph.ops:
@@ -80,3 +83,14 @@ class Adopted:
                 f"{self.name} tags for {spec.backend_id}, but {self.backend} is {self.delegate_id}"
             )
         return tuple((given.key, bytes(given.value)) for given in spec.compile_specs)
+
+
+def _marks(node: Any, before: dict[str, Any]) -> Iterator[Mark]:
+    """What the stock partitioner wrote on a node beside its tag: its compiler may read it."""
+    for key, value in node.meta.items():
+        if key == "delegation_tag" or (key in before and before[key] is value):
+            continue
+        plain = tuple(value) if isinstance(value, list) else value
+        parts = plain if isinstance(plain, tuple) else (plain,)
+        if all(isinstance(part, (bool, int, float, str)) for part in parts):
+            yield (node.name, key, plain)

@@ -75,6 +75,6 @@ def _computed(op: Op, graph: OpGraph) -> str:
             while current in graph and len(chain) < 6:
                 producer = graph.op(current)
                 chain.append(producer.target)
-                current = producer.inputs[0] if producer.inputs else ""
+                current = next((used for used in producer.inputs if used in graph), "")
             return f"{name} is computed, not constant: {' <- '.join(chain)}"
     return ""

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ast
+import re
 import sys
+from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,22 +15,54 @@ if TYPE_CHECKING:
     from types import FrameType
 
 
+@dataclass(slots=True)
+class _Call:
+    """One Python call under the tracer, and those of its own calls that declined."""
+
+    label: str = ""
+    name: str = ""
+    file: str = ""
+    line: int = 0
+    declining: list[_Call] = field(default_factory=list)
+
+
 def where_declined(check: Callable[[], object]) -> str:
     """Run a check again under a tracer and give the condition that made it decline.
 
-    The innermost function that returned False (or a tuple that starts with False) is taken for the
-    one that decided. "" if no Python function did.
+    From the check inwards: where a function declined because one that it called did (`if not
+    self.check(x): return False`, `return self.check(x)`), the inner one is looked at. "" if no
+    Python function declined.
 
     Example: "MaxPool2dConfig.check_constraints (generic_node_configs.py:210): if is_ceil_mode".
     """
-    found: list[tuple[str, str, int]] = []
+    top = _Call()
+    _traced(check, top)
+    if not top.declining:
+        return ""
+    call = top.declining[-1]
+    while (inner := _blamed(call)) is not None:
+        call = inner
+    condition = _condition(call.file, call.line)
+    place = f"{call.label} ({Path(call.file).name}:{call.line})"
+    return f"{place}: {condition}" if condition else place
+
+
+def _traced(check: Callable[[], object], top: _Call) -> None:
+    running = [top]
 
     def trace(frame: FrameType, event: str, argument: Any) -> Any:
-        if event == "return" and not found and _declines(argument):
-            owner = frame.f_locals.get("self")
-            name = frame.f_code.co_name
-            label = f"{type(owner).__name__}.{name}" if owner is not None else name
-            found.append((label, frame.f_code.co_filename, frame.f_lineno))
+        if event == "call":
+            running.append(_Call())
+        elif event == "return" and len(running) > 1:
+            call = running.pop()
+            if _declines(argument):
+                owner = frame.f_locals.get("self")
+                call.name, call.file = frame.f_code.co_name, frame.f_code.co_filename
+                call.line = frame.f_lineno
+                call.label = (
+                    f"{type(owner).__name__}.{call.name}" if owner is not None else call.name
+                )
+                running[-1].declining.append(call)
         return trace
 
     outer = sys.gettrace()
@@ -37,12 +71,17 @@ def where_declined(check: Callable[[], object]) -> str:
         check()
     finally:
         sys.settrace(outer)
-    if not found:
-        return ""
-    label, file, line = found[0]
-    condition = _condition(file, line)
-    place = f"{label} ({Path(file).name}:{line})"
-    return f"{place}: {condition}" if condition else place
+
+
+def _blamed(call: _Call) -> _Call | None:
+    """The inner call whose answer `call` passed on, None if it decided itself."""
+    condition = _condition(call.file, call.line)
+    if call.name == "<lambda>" or re.fullmatch(r"unless \w+", condition):
+        return call.declining[-1] if call.declining else None
+    for inner in reversed(call.declining):
+        if re.search(rf"(\bnot|^unless) [\w.]*(\(\)\.)?\b{re.escape(inner.name)}\(", condition):
+            return inner
+    return None
 
 
 def _declines(value: Any) -> bool:

@@ -117,8 +117,13 @@ def constant(name: str) -> Check:
         given = graph.input(value.id)
         if given is not None and given.constant:
             return None
-        what = graph.op(value.id).target if given is None else f"the {_kind(given.mutated)}"
-        return Reason(code=Code.NOT_CONSTANT, detail=f"{name} is computed: it comes from {what}")
+        if given is None:
+            why = f"computed: it comes from {graph.op(value.id).target}"
+        elif given.mutated:
+            why = f"written by the program: it is the mutated buffer {given.target or given.id}"
+        else:
+            why = f"given by the {'branch' if given.scope else 'caller'}: {given.id}"
+        return Reason(code=Code.NOT_CONSTANT, detail=f"{name} is {why}")
 
     return check
 
@@ -150,6 +155,8 @@ def quantized(name: str, **wanted: Argument) -> Check:
             return Reason(code=Code.QUANT_SCHEME, detail=f"{name} isn't quantized")
         for key, expected in wanted.items():
             given = _argument(producer, key)
+            if given is _ABSENT:
+                return Reason(code=Code.QUANT_SCHEME, detail=f"{name} is quantized without {key}")
             if given != expected:
                 detail = f"{name} is quantized with {key} {given}, not {expected}"
                 return Reason(code=Code.QUANT_SCHEME, detail=detail)
@@ -181,7 +188,3 @@ def _inputs(op: Op, graph: OpGraph) -> list[tuple[str, TensorFact]]:
             if isinstance(ref, Ref) and (fact := graph.fact(ref.id)) is not None:
                 found.append((name, fact))
     return found
-
-
-def _kind(mutated: bool) -> str:
-    return "mutated buffer" if mutated else "caller"
