@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from cede.types import Claim, Code, Keep, Reason, Refusal
 
@@ -22,8 +22,8 @@ class ReferencePartitioner:
     backend = NAME
 
     def keeps(self, program: Program) -> Keep:
-        """Nothing: core ATen ops are what it is made for."""
-        return Keep()
+        """With the option `exact`: every op that can stay whole, so that nothing is decomposed."""
+        return Keep(ops=_whole(program.exported)) if program.options.exact else Keep()
 
     def claim(self, program: Program) -> Iterable[Claim | Refusal]:
         """A claim for every group of ops, or refusals where one of them can't be computed."""
@@ -34,6 +34,25 @@ class ReferencePartitioner:
                 continue
             for op in group:
                 yield Refusal(partitioner=NAME, op=op.id, reason=_reason(op, cause))
+
+
+def _whole(program: Any) -> tuple[Any, ...]:
+    """The operators of an ATen program that neither write nor alias an argument."""
+    import torch
+
+    found = {
+        node.target: None
+        for module in program.graph_module.modules()
+        if isinstance(module, torch.fx.GraphModule)
+        for node in module.graph.nodes
+        if isinstance(node.target, torch._ops.OpOverload)
+    }
+    return tuple(
+        op
+        for op in found
+        if not op._schema.is_mutable
+        and all(given.alias_info is None for given in op._schema.returns)
+    )
 
 
 def _groups(graph: OpGraph) -> Iterator[list[Op]]:

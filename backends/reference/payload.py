@@ -20,9 +20,10 @@ from executorch.exir.dialects.edge._ops import EdgeOpOverload
 from torch.export import ExportedProgram
 from torch.fx.experimental.symbolic_shapes import free_symbols
 
+from cede.backends.reference.constants import lift
 from cede.errors import LoweringError
-from cede.run.kernels import register, resolve
-from cede.run.signature import laid_out, strides_of
+from cede.running.kernels import register, resolve
+from cede.running.signature import laid_out, strides_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -101,14 +102,15 @@ def _plain(program: ExportedProgram) -> ExportedProgram:
             # Paths and names of the exporting machine are no part of the program.
             node.meta = {key: value for key, value in node.meta.items() if key == "val"}
         graph_module.recompile()
+    signature, lifted = lift(module, program.graph_signature)
     return ExportedProgram(
         root=module,
         graph=module.graph,
-        graph_signature=program.graph_signature,
+        graph_signature=signature,
         state_dict=_contiguous(program.state_dict),
         range_constraints=_ranges(program),
         module_call_graph=program.module_call_graph,
-        constants=_contiguous(program.constants),
+        constants=_contiguous({**program.constants, **lifted}),
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from cede.backends.reference.partitioner import ReferencePartitioner
@@ -12,6 +13,19 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from cede.types import LoadedProgram, Partitioner
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReferenceOptions:
+    """Options of the reference backend.
+
+    Attributes:
+        exact: keep ops whole instead of decomposing them, so that the program gives eager's
+            numbers to the last bit. Leave it off beside another backend, whose own ops would then
+            not be decomposed either.
+    """
+
+    exact: bool = False
 
 
 @hookimpl
@@ -26,6 +40,7 @@ def cede_backends() -> Iterator[Backend]:
     yield Backend(
         name="reference",
         delegate_id="CedeReferenceBackend",
+        options=ReferenceOptions,
         register=_register,
         load=_load,
     )

@@ -8,15 +8,15 @@ import torch
 from torch.export.graph_signature import InputKind, OutputKind
 
 from cede.backends.reference.payload import restore
-from cede.run.interpreter import Interpreter
-from cede.run.pte import read
-from cede.run.runtime import run_delegate
+from cede.running.interpreter import Interpreter
+from cede.running.pte import read
+from cede.running.runtime import run_delegate
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from cede.run.interpreter import Call
-    from cede.run.pte import Delegate
+    from cede.running.interpreter import Call
+    from cede.running.pte import Delegate
 
 DELEGATE_ID = "CedeReferenceBackend"
 

@@ -5,7 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from cede.backends.xnnpack.vetoes import is_weight_only, lost_dequantize, weight_only
+from cede.backends.xnnpack.vetoes import (
+    grouped_weight,
+    is_weight_only,
+    lost_dequantize,
+    weight_only,
+)
 from cede.hookspec import hookimpl
 from cede.partitioners.adopt import Adopted
 from cede.partitioners.rules import Vetoed
@@ -43,7 +48,7 @@ def cede_partitioners() -> Iterator[Partitioner]:
     """The stock partitioner, minus what its delegate computes wrongly."""
     yield Vetoed(
         inner=Adopted(name="xnnpack", backend="xnnpack", delegate_id="XnnpackBackend", make=_stock),
-        vetoes=(weight_only, lost_dequantize),
+        vetoes=(weight_only, grouped_weight, lost_dequantize),
         keep_unless=is_weight_only,
     )
 

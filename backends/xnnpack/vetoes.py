@@ -42,6 +42,28 @@ def weight_only(claim: Claim, graph: OpGraph) -> Reason | None:
     return None
 
 
+def grouped_weight(claim: Claim, graph: OpGraph) -> Reason | None:
+    """Veto weights quantized in groups other than 4 bits: compiling them fails."""
+    for id in claim.ops:
+        op = graph.op(id)
+        if "dequantize" not in op.target or op.inputs[0] in graph:
+            continue
+        given = dict(op.args)
+        weight = graph.fact(op.inputs[0])
+        block = given.get("block_size")
+        size = block[-1] if isinstance(block, tuple) else given.get("group_size")
+        low, high = given.get("quant_min"), given.get("quant_max")
+        if weight is None or size is None or size in (1, weight.shape[-1]):
+            continue
+        if (low, high) not in ((-8, 7), (0, 15)):
+            return Reason(
+                code=Code.QUANT_SCHEME,
+                detail=f"the weight is quantized to {low}..{high} in groups of {size}; groups are "
+                "supported for 4 bits (-8..7) only, other widths per channel",
+            )
+    return None
+
+
 def lost_dequantize(claim: Claim, graph: OpGraph) -> Reason | None:
     """Veto a weight's dequantize whose user isn't in the same claim: nothing would apply it."""
     for id in claim.ops:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from cede.lowering import Lowered, PlanPartitioner
     from cede.planning import Plan
     from cede.reporting import Report
-    from cede.run import RunResult
+    from cede.running import RunResult
 
     Configured = Config | Path | str | None
 
@@ -120,7 +120,7 @@ def run(
     Raises:
         LoweringError: a damaged program, inputs that don't fit, or nothing here can run it.
     """
-    from cede.run import run as run_program
+    from cede.running import run as run_program
 
     host = Host.load(load_config(config))
     return run_program(program, inputs, method, backends=host.backends)

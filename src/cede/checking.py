@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import operator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -12,11 +13,12 @@ from torch.export.graph_signature import InputKind, OutputKind
 from torch.fx import Interpreter
 from torch.utils import _pytree as pytree
 
-from cede.run import load
+from cede.running import load
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from torch.export import ExportedProgram
     from torch.fx import Node
 
     from cede.config import CheckConfig
@@ -62,7 +64,7 @@ def check_program(
         LoweringError: the program can't be run here.
     """
     program = load(lowered.buffer, backends)
-    eager = lowered.source.module()
+    eager = _eager(lowered.source)
     worst = 0.0
     for number, inputs in enumerate(calls):
         flat = pytree.tree_leaves(tuple(inputs))
@@ -80,6 +82,20 @@ def check_program(
         max_error=worst,
         message=f"{len(calls)} call(s) agree with eager, largest difference {worst:.2g}",
     )
+
+
+def _eager(program: ExportedProgram) -> torch.nn.Module:
+    """The program in eager, with buffers of its own: the user's module keeps its state."""
+    # Before functionalization the signature doesn't tell which buffers are written.
+    written = set(program.graph_signature.buffers)
+    own = copy.copy(program)
+    own._state_dict = {
+        key: value.clone() if key in written else value for key, value in program.state_dict.items()
+    }
+    own._constants = {
+        key: value.clone() if key in written else value for key, value in program.constants.items()
+    }
+    return own.module()
 
 
 def _blame(
@@ -205,7 +221,7 @@ def _difference(
 ) -> tuple[float, bool]:
     if not other.numel():
         return 0.0, True
-    first, second = mine.to(torch.float64), other.to(torch.float64)
+    first, second = mine.detach().to(torch.float64), other.detach().to(torch.float64)
     if other.is_complex():
         first, second = torch.view_as_real(mine), torch.view_as_real(other)
     same = (first == second) | (first.isnan() & second.isnan())

@@ -42,7 +42,7 @@ def cede_backends() -> Iterable[Backend]:  # type: ignore[empty-body]
 
 @hookspec
 def cede_quantizers() -> Iterable[Any]:  # type: ignore[empty-body]
-    """Quantizers that the plugin brings: objects with a `name`. Called once, when the host loads."""
+    """Quantizers that the plugin brings: objects with a `name`. Called once at load."""
 
 
 @hookspec
@@ -61,7 +61,7 @@ def cede_settle(contest: Contest) -> Settlement | None:
 
 @hookspec
 def cede_review(plan: Plan, graph: OpGraph) -> Iterable[Finding]:  # type: ignore[empty-body]
-    """Findings about a finished plan. Called before lowering; a finding of severity "error" stops."""
+    """Findings about a finished plan. Called before compiling; severity "error" stops it."""
 
 
 @hookspec

@@ -20,8 +20,8 @@ from torch.utils._pytree import tree_leaves
 
 from cede.backends.reference.plugin import cede_backends
 from cede.errors import LoweringError
-from cede.run import load, run
-from cede.run.pte import delegates_of
+from cede.running import load, run
+from cede.running.pte import delegates_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -170,7 +170,7 @@ FRESH = """
 import sys
 import torch
 from cede.backends.reference.plugin import cede_backends
-from cede.run import load
+from cede.running import load
 
 loaded = load(sys.argv[1], {given.name: given for given in cede_backends()})
 torch.save(loaded.run(torch.load(sys.argv[2])), sys.argv[3])

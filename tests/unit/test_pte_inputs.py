@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from cede.errors import LoweringError
-from cede.run.signature import Signature, ValueMeta, fit, laid_out, strides_of
+from cede.running.signature import Signature, ValueMeta, fit, laid_out, strides_of
 
 IMAGE = ValueMeta(dtype=torch.float32, shape=(1, 3, 4, 4), dim_order=(0, 2, 3, 1))
 TOKENS = ValueMeta(dtype=torch.int64, shape=(1, 8), dim_order=(0, 1), dynamic=True)

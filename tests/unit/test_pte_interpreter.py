@@ -16,10 +16,10 @@ from torch._higher_order_ops.scan import scan as torch_scan
 from torch.export import Dim
 
 from cede.errors import LoweringError
-from cede.run import load, run
-from cede.run.interpreter import Interpreter
-from cede.run.pte import read
-from cede.run.runtime import RuntimeProgram, run_delegate
+from cede.running import load, run
+from cede.running.interpreter import Interpreter
+from cede.running.pte import read
+from cede.running.runtime import RuntimeProgram, run_delegate
 from cede.types import Availability, Backend
 
 if TYPE_CHECKING:
@@ -148,7 +148,7 @@ def test_quantized_program_finds_its_kernels_in_a_fresh_process(tmp_path: Path) 
     (tmp_path / "q.pte").write_bytes(edge.to_executorch().buffer)
     torch.save(args, tmp_path / "in.pt")
     code = (
-        "import sys, torch; from cede.run import run;"
+        "import sys, torch; from cede.running import run;"
         "result = run(sys.argv[1], torch.load(sys.argv[2]), backends={});"
         "assert result.runtime == 'executorch';"
         "torch.save(result.outputs[0], sys.argv[3])"

@@ -13,9 +13,9 @@ from executorch.exir import schema, to_edge_transform_and_lower
 from torch import nn
 
 from cede.errors import LoweringError
-from cede.run import load, run
-from cede.run.pte import delegates_of, operators_of, read, read_file, write
-from cede.run.signature import signature_of
+from cede.running import load, run
+from cede.running.pte import delegates_of, operators_of, read, read_file, write
+from cede.running.signature import signature_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -130,10 +130,10 @@ _CUT = """
 import sys
 import torch
 from cede.errors import LoweringError
-from cede.run import run
-from cede.run.interpreter import Interpreter
-from cede.run.pte import read
-from cede.run.runtime import run_delegate
+from cede.running import run
+from cede.running.interpreter import Interpreter
+from cede.running.pte import read
+from cede.running.runtime import run_delegate
 inputs = [torch.ones(2, 4)]
 data = open(sys.argv[1], "rb").read()
 refused = 0

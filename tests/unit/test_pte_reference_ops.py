@@ -13,8 +13,8 @@ from executorch.exir.backend.utils import tag_constant_data
 from torch import nn
 
 from cede.backends.reference.plugin import cede_backends
-from cede.run import run
-from cede.run.pte import delegates_of
+from cede.running import run
+from cede.running.pte import delegates_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -59,7 +59,7 @@ FRESH = """
 import sys
 import torch
 from cede.backends.reference.plugin import cede_backends
-from cede.run import load
+from cede.running import load
 
 loaded = load(sys.argv[1], {given.name: given for given in cede_backends()})
 torch.save(loaded.run(torch.load(sys.argv[2])), sys.argv[3])

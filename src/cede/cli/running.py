@@ -16,7 +16,7 @@ from cede.errors import ConfigError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from cede.run.signature import Signature, ValueMeta
+    from cede.running.signature import Signature, ValueMeta
 
 SEED = 0
 SHOWN = 6
@@ -83,8 +83,8 @@ def run(
 
 
 def _signature(program: Path, method: str) -> Signature:
-    from cede.run.pte import read_file
-    from cede.run.signature import signature_of
+    from cede.running.pte import read_file
+    from cede.running.signature import signature_of
 
     return signature_of(read_file(program), method)
 
@@ -94,9 +94,9 @@ def _timed(
 ) -> tuple[list[Any], float, list[float]]:
     """Outputs of the first call, seconds to load, seconds of each call."""
     # importing ExecuTorch takes longer than loading a program: it must not count
-    import cede.run.runtime  # noqa: F401
+    import cede.running.runtime  # noqa: F401
     from cede.host import Host
-    from cede.run import load
+    from cede.running import load
 
     backends = Host.load().backends
     begin = time.perf_counter()

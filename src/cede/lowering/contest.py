@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from cede.claim import Answers
     from cede.config import Config
     from cede.host import Host
-    from cede.types import OpGraph, Partitioner
+    from cede.types import Delegation, OpGraph, Partitioner
 
 
 def make_plan(
@@ -48,7 +48,7 @@ def make_plan(
         raise PlanError("settling gave an impossible plan: " + "; ".join(faults[:5]))
     return Plan(
         fingerprint=graph.fingerprint,
-        delegations=settlement.delegations,
+        delegations=tuple(_marked(given, answers) for given in settlement.delegations),
         refusals=tuple(refusal for given in answers for refusal in given.refusals),
         losses=settlement.losses,
         kept=kept,
@@ -57,6 +57,18 @@ def make_plan(
         warnings=(*warnings, *(text for given in answers for text in given.warnings), *notes),
         graph=graph,
     )
+
+
+def _marked(delegation: Delegation, answers: Sequence[Answers]) -> Delegation:
+    won = {(part.partitioner, op) for part in delegation.parts for op in part.ops}
+    marks = {
+        mark: None
+        for given in answers
+        for claim in given.claims
+        for mark in claim.marks
+        if (claim.partitioner, mark[0]) in won
+    }
+    return dataclasses.replace(delegation, marks=tuple(marks)) if marks else delegation
 
 
 def _contest(

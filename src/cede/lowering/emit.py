@@ -138,7 +138,7 @@ def _missing_kernels(executorch: ExecutorchProgramManager, plan: Plan, graph: Op
     """Operators of the program that the runtime of this wheel doesn't have."""
     from executorch.runtime import Runtime
 
-    from cede.run.kernels import register
+    from cede.running.kernels import register
 
     operators = {
         f"{op.name}.{op.overload}" if op.overload else op.name

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from functools import cache
 from typing import TYPE_CHECKING, Any
+
+import torch
 
 from cede.facts.arguments import aten_overload
 from cede.types import Keep, OpGraph, Partitioner, Program
@@ -59,6 +62,8 @@ class Keeping:
                 wanted[op].append(accepts)
         if not wanted:
             return [], None
+        if self._keeps_all(wanted, program):
+            return list(wanted), None
 
         def keeps(node: Node) -> bool:
             checks = wanted.get(node.target)
@@ -68,11 +73,27 @@ class Keeping:
                 accepted = node.name in self.only
             else:
                 accepted = any(check is None or check(node) for check in checks)
-            if accepted:
+            if accepted and _decomposable(node.target):
                 self.kept[node.name] = node.target
             return accepted
 
         return list(wanted), keeps
+
+    def _keeps_all(self, wanted: Mapping[Any, list[Any]], program: ExportedProgram) -> bool:
+        """Whether every node of the wanted ops stays whole, so that no filter is needed.
+
+        ExecuTorch keeps ops more reliably without one: it need not trace them under another name.
+        """
+        nodes = {n.name: n.target for n in program.graph.nodes if n.target in wanted}
+        if self.only is not None:
+            names = {name for name, op in nodes.items() if _decomposable(op)}
+            everything = names <= self.only
+        else:
+            everything = all(None in checks for checks in wanted.values())
+        if not everything or self.dropped & nodes.keys():
+            return False
+        self.kept.update({name: op for name, op in nodes.items() if _decomposable(op)})
+        return True
 
     def _asked(self, partitioner: Partitioner, program: ExportedProgram) -> list[tuple[Any, Any]]:
         view = Program(
@@ -120,6 +141,16 @@ class Keeping:
             else:  # an op that also stands in the program without being kept
                 left.update(kept[op])
         return left
+
+
+@cache
+def _decompositions() -> frozenset[Any]:
+    return frozenset(torch.export.default_decompositions())
+
+
+def _decomposable(op: Any) -> bool:
+    """Whether it makes a difference to keep the op whole."""
+    return op in _decompositions() or bool(op._can_decompose())
 
 
 def _impossible(op: Any) -> str:

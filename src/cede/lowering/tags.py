@@ -44,6 +44,10 @@ def write_tags(plan: Plan, graph: OpGraph, program: ExportedProgram) -> dict[str
                 raise PlanError(f"delegation {given.id} names {op}, which is not in the program")
             if graph.op(op).scope not in carried and not _inside(graph.op(op).scope, carried):
                 nodes[op].meta["delegation_tag"] = tags[given.id]
+        for op, key, value in given.marks:
+            if op not in nodes:
+                raise PlanError(f"a mark of delegation {given.id} names {op}, which is not there")
+            nodes[op].meta[key] = list(value) if isinstance(value, tuple) else value
     _tag_branches(program.graph_module)
     tag_constant_data(program)
     return tags

@@ -113,12 +113,25 @@ def _read_delegation(node: _Node) -> Delegation:
         id=node.text("id"),
         backend=node.text("backend"),
         specs=_read_specs(node),
+        marks=_read_marks(node),
         parts=node.rows("parts", _read_part),
     )
 
 
 def _read_part(node: _Node) -> Part:
     return Part(partitioner=node.text("partitioner"), ops=node.texts("ops"))
+
+
+def _read_marks(node: _Node) -> tuple[tuple[str, str, Any], ...]:
+    found = []
+    for i, row in enumerate(node.get("marks", list)):
+        if not isinstance(row, list) or [type(part) for part in row[:2]] != [str, str]:
+            node.fail(f"marks[{i}]", "should be [op, key, value]")
+        if len(row) != 3 or isinstance(row[2], dict):
+            node.fail(f"marks[{i}]", "should be [op, key, value]")
+        value = tuple(row[2]) if isinstance(row[2], list) else row[2]
+        found.append((row[0], row[1], value))
+    return tuple(found)
 
 
 def _read_specs(node: _Node) -> tuple[tuple[str, bytes], ...]:
@@ -170,6 +183,7 @@ def _plain(plan: Plan) -> dict[str, Any]:
                 "id": given.id,
                 "backend": given.backend,
                 "specs": [[key, base64.b64encode(value).decode()] for key, value in given.specs],
+                "marks": [list(mark) for mark in given.marks],
                 "parts": [
                     {"partitioner": part.partitioner, "ops": list(part.ops)} for part in given.parts
                 ],

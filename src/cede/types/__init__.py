@@ -1,6 +1,6 @@
 """The records that plugins and the spine exchange. Frozen, keyword-only, and free of torch."""
 
-from cede.types.answers import Claim, Code, Keep, Partitioner, Program, Reason, Refusal, Spec
+from cede.types.answers import Claim, Code, Keep, Mark, Partitioner, Program, Reason, Refusal, Spec
 from cede.types.backend import Availability, Backend, Limits, LoadedProgram, NoOptions
 from cede.types.contest import Contest, Delegation, Finding, Loss, Part, Settlement
 from cede.types.graph import (
@@ -31,6 +31,7 @@ __all__ = [
     "Limits",
     "LoadedProgram",
     "Loss",
+    "Mark",
     "NoOptions",
     "Op",
     "OpGraph",

@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 Spec = tuple[str, bytes]
 """A compile spec: key and value, as ExecuTorch hands them to a backend."""
 
+Mark = tuple[str, str, Any]
+"""An op's id, a key and a plain value: what the backend's compiler reads in `node.meta`."""
+
 
 class Code(str, Enum):
     """Why an op was not taken, in one word that tools can count."""
@@ -65,6 +68,7 @@ class Claim:
         divisible: whether `settle` may give its ops to different delegates or leave some out;
             otherwise they go together or not at all.
         specs: compile specs of the delegate; claims with different specs never share one.
+        marks: what the backend's compiler must find in the ops' `meta`; values of JSON types.
     """
 
     partitioner: str
@@ -74,6 +78,7 @@ class Claim:
     cost: float | None = None
     divisible: bool = False
     specs: tuple[Spec, ...] = ()
+    marks: tuple[Mark, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

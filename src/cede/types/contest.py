@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from cede.types.answers import Claim, Reason, Spec
+    from cede.types.answers import Claim, Mark, Reason, Spec
     from cede.types.backend import Limits
     from cede.types.graph import OpGraph
 
@@ -51,12 +51,14 @@ class Delegation:
         backend: name of the backend.
         parts: who claimed what; several partitioners may share a delegate of one backend.
         specs: compile specs, () for those of the backend's options.
+        marks: the marks of the winning claims, for its ops.
     """
 
     id: str
     backend: str
     parts: tuple[Part, ...]
     specs: tuple[Spec, ...] = ()
+    marks: tuple[Mark, ...] = ()
 
     @property
     def ops(self) -> tuple[str, ...]:

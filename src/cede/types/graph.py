@@ -53,7 +53,7 @@ class Ref:
     id: str
 
 
-Argument: TypeAlias = "Ref | None | bool | int | float | str | tuple[Argument, ...]"
+Argument: TypeAlias = "Ref | bool | int | float | str | tuple[Argument, ...] | None"
 """What an op is called with. Dtypes, layouts and symbolic numbers are strings."""
 
 
@@ -243,7 +243,7 @@ class OpGraph:
             for used in op.inputs:
                 if op.id in members:
                     if used in came_from:
-                        return _walk_back(came_from, used, members) + (op.id,)
+                        return (*_walk_back(came_from, used, members), op.id)
                 elif used in members or used in came_from:
                     came_from[op.id] = used
                     break

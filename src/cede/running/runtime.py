@@ -9,15 +9,15 @@ from executorch.exir.tensor import get_scalar_type
 from executorch.runtime import Runtime
 
 from cede.errors import LoweringError
-from cede.run.kernels import advice, register
-from cede.run.pte import read, schema, write
-from cede.run.signature import fit, laid_out, signature_of
+from cede.running.kernels import advice, register
+from cede.running.pte import read, schema, write
+from cede.running.signature import fit, laid_out, signature_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from cede.run.interpreter import Call
-    from cede.run.pte import Delegate, Pte
+    from cede.running.interpreter import Call
+    from cede.running.pte import Delegate, Pte
 
 _ALIGNMENT = 64
 """Of planned tensors, in bytes; ExecuTorch plans with 16, delegates may want a cache line."""

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from cede.errors import LoweringError
-from cede.run.signature import strides_of
+from cede.running.signature import strides_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping

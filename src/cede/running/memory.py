@@ -14,13 +14,13 @@ import torch
 from executorch.exir.tensor import get_scalar_type
 
 from cede.errors import LoweringError
-from cede.run.pte import schema
-from cede.run.signature import strides_of
+from cede.running.pte import schema
+from cede.running.signature import strides_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from cede.run.pte import Pte
+    from cede.running.pte import Pte
 
 _PRIVATE = 1
 """The arena that each method has for itself; those above may hold state that methods share."""

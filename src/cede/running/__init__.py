@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from cede.run.pte import Pte
+    from cede.running.pte import Pte
     from cede.types import Backend, LoadedProgram
 
 __all__ = ["RunResult", "load", "run"]
@@ -85,7 +85,7 @@ def load(program: bytes | Path | str, backends: Mapping[str, Backend]) -> Loaded
 
 
 def _read(program: bytes | Path | str) -> Pte:
-    from cede.run.pte import read, read_file
+    from cede.running.pte import read, read_file
 
     if isinstance(program, bytes | bytearray | memoryview):
         return read(bytes(program))
@@ -95,7 +95,7 @@ def _read(program: bytes | Path | str) -> Pte:
 def _load(
     pte: Pte, backends: Mapping[str, Backend], method: str | None = None
 ) -> tuple[str, LoadedProgram]:
-    from cede.run.runtime import RuntimeProgram, registered
+    from cede.running.runtime import RuntimeProgram, registered
 
     ids = {delegate.id for method in pte.methods for delegate in pte.delegates(method)}
     by_id = {backend.delegate_id: backend for backend in backends.values()}

@@ -12,17 +12,17 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from cede.errors import CedeError, LoweringError
-from cede.run.kernels import PRIMS, append, register, resolve, restride
-from cede.run.memory import Memory
-from cede.run.pte import schema
-from cede.run.signature import fit, signature_of, strides_of
+from cede.running.kernels import PRIMS, append, register, resolve, restride
+from cede.running.memory import Memory
+from cede.running.pte import schema
+from cede.running.signature import fit, signature_of, strides_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import TypeAlias
 
-    from cede.run.memory import Slot
-    from cede.run.pte import Delegate, Pte
+    from cede.running.memory import Slot
+    from cede.running.pte import Delegate, Pte
 
     Call: TypeAlias = Callable[[list[Any]], list[Any]]
     """Given every argument of a delegate call, inputs first, gives the values of the last ones."""

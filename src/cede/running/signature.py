@@ -9,7 +9,7 @@ import torch
 from executorch.exir.tensor import get_scalar_type
 
 from cede.errors import LoweringError
-from cede.run.pte import Pte, schema
+from cede.running.pte import Pte, schema
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
