@@ -10,10 +10,10 @@ import torch
 from executorch.backends.xnnpack.partition.xnnpack_partitioner import XnnpackPartitioner
 from executorch.devtools.backend_debug import get_delegation_info
 from executorch.exir import to_edge_transform_and_lower
+from tests.zoo import ZOO
 
 import cede
 from cede.types import Code
-from tests.zoo import ZOO
 
 
 @cache
