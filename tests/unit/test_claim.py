@@ -58,7 +58,11 @@ def codes(answers: Answers) -> dict[str, str]:
 
 
 def test_good_answers_pass_as_they_are() -> None:
-    given = [claim("a"), refusal("c"), claim("a", "b", note="pair", specs=(("k", b"v"),))]
+    given = [
+        claim("a"),
+        refusal("c"),
+        claim("a", "b", note="pair", specs=(("k", b"v"),), marks=(("a", "k", 1),)),
+    ]
     answers = asked(lambda program: given)
     assert answers.claims == (given[0], given[2])
     assert answers.refusals == (given[1],)
@@ -138,6 +142,8 @@ def test_saying_nothing_about_an_op() -> None:
         (claim(ops="abc"), "a claim has a str of ops, not a frozenset"),
         (claim("a", specs=[("k", b"v")]), "a claim has specs that are no tuple of (str, bytes)"),
         (claim("a", specs=(("k", "v"),)), "a claim has specs that are no tuple of (str, bytes)"),
+        (claim("a", marks=(("b", "k", 1),)), "a claim has marks that are no tuple of (op of the"),
+        (claim("a", marks=[("a", "k", 1)]), "a claim has marks that are no tuple of (op of the"),
         (refusal("nope"), "a refusal names an op that doesn't exist: nope"),
         (refusal(["a"]), "a refusal names an op that doesn't exist: ['a']"),
         (refusal("a", partitioner="yours"), "a refusal says 'yours' instead of 'mine'"),

@@ -23,6 +23,7 @@ sources = st.lists(st.builds(Source, name=text, distribution=text, version=text)
     tuple
 )
 reasons = st.builds(Reason, code=st.sampled_from(Code), detail=text)
+values = st.one_of(text, st.booleans(), st.integers(), st.none(), texts)
 parts = st.builds(Part, partitioner=text, ops=texts)
 delegations = st.builds(
     Delegation,
@@ -30,6 +31,7 @@ delegations = st.builds(
     backend=text,
     parts=st.lists(parts, max_size=2).map(tuple),
     specs=st.lists(st.tuples(text, st.binary(max_size=9)), max_size=2).map(tuple),
+    marks=st.lists(st.tuples(text, text, values), max_size=2).map(tuple),
 )
 plans = st.builds(
     Plan,
@@ -126,7 +128,7 @@ def steps(path: str) -> list[Any]:
 
 
 def test_the_table_of_keys_is_the_whole_schema() -> None:
-    assert len(KEYS) == 10 + 3 + 3 + 4 + 2 + 4 + 5
+    assert len(KEYS) == 10 + 3 + 3 + 5 + 2 + 4 + 5
     assert ("$.delegations[0].parts[0]", "ops") in KEYS
 
 
@@ -159,6 +161,15 @@ def test_a_wrong_type_is_named(path: str, key: str, wrong: Any, name: str) -> No
         (edited("delegations", 0, "specs", to=[["a", 1]]), "$.delegations[0].specs[0] should be "),
         (edited("delegations", 0, "specs", to=[["a", "?"]]), "$.delegations[0].specs[0] should be"),
         (edited("delegations", 0, "specs", to=[["a", "é"]]), "$.delegations[0].specs[0] should be"),
+        (
+            edited("delegations", 0, "marks", to=[["a", 1, 2]]),
+            "$.delegations[0].marks[0] should be",
+        ),
+        (edited("delegations", 0, "marks", to=[["a", "k"]]), "$.delegations[0].marks[0] should be"),
+        (
+            edited("delegations", 0, "marks", to=[["a", "k", {}]]),
+            "$.delegations[0].marks[0] should",
+        ),
         ("[]", "$ should be an object, not a list"),
         ("null", "$ should be an object, not null"),
         ('{"schema": 1,\n "x"}', "not JSON (line 2, column 5: "),
