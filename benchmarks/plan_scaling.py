@@ -9,7 +9,7 @@ built before the clock starts. "one": one backend claims every supported op, a c
 two backends claim 60 % of these each, the first one wins. The peers (`CapabilityBasedPartitioner`
 of torch.fx, `GroupBasedPartitioner` of ExecuTorch without groups) get the graph of "one" and
 answer through `propose_partitions()`. A peer isn't asked for larger graphs once one took longer
-than the limit.
+than the limit, and never with a limit of 0.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ def main() -> None:
     given = parser.parse_args()
     headers = ["ops", "one s", "us/op", "count", "two s", "us/op", "count"]
     headers += [f"{name} {column}" for name in PEERS for column in ("s", "ratio", "count")]
-    asked, rows = set(PEERS), []
+    asked, rows = set(PEERS if given.peer_limit > 0 else ()), []
     for size in map(int, given.sizes.split(",")):
         chance = random.Random(given.seed)
         feeds = random_feeds(size, chance)
