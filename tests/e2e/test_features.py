@@ -9,6 +9,7 @@ import torch
 from torch import nn
 
 import cede
+from cede.running import load
 
 CONFIGS = ["xnnpack-fp32", "reference", "two-backends"]
 
@@ -210,3 +211,19 @@ def test_an_op_kept_whole_and_not_claimed_is_decomposed_after_all(tmp_path: Any)
     got = cede.run(result.buffer, [x])
     assert got.runtime == "executorch"
     torch.testing.assert_close(got.outputs[0], model(x).detach())
+
+
+@pytest.mark.parametrize("trainable", [True, False])
+def test_state_and_trained_weights_in_an_existing_script(trainable: bool) -> None:
+    from executorch.exir import to_edge_transform_and_lower
+
+    model = Cache().requires_grad_(trainable).eval()
+    calls = [(torch.randn(1, 1, 16), torch.tensor([i])) for i in range(3)]
+    program = torch.export.export(model, calls[0])
+    edge = to_edge_transform_and_lower(program, partitioner=[cede.partitioner("xnnpack")])
+    loaded = load(edge.to_executorch().buffer, {})
+    for call in calls:
+        with torch.no_grad():
+            wanted = model(*call)
+        for mine, other in zip(loaded.run(list(call)), wanted, strict=True):
+            torch.testing.assert_close(mine, other)

@@ -8,8 +8,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import torch
-from executorch.exir import ExecutorchBackendConfig
-from executorch.exir.passes.init_mutable_pass import InitializedMutableBufferPass
 
 from cede.errors import LoweringError
 from cede.files import write_whole
@@ -69,20 +67,16 @@ def emit(
     source: ExportedProgram,
     notes: tuple[str, ...] = (),
 ) -> Lowered:
-    """Emit the ExecuTorch program; mutated buffers keep their initial values.
+    """Emit the ExecuTorch program.
 
     Raises:
         LoweringError: an op that was left has no kernel to call; names op, module and source.
     """
     intact = _intact(edge.exported_program())
-    mutated = [given.id for given in graph.inputs if given.mutated and given.target]
-    config = ExecutorchBackendConfig(
-        passes=[InitializedMutableBufferPass(mutated)] if mutated else []
-    )
     try:
         # The emitter writes buffers in place, also those that a trained weight flows into.
         with torch.no_grad():
-            executorch = edge.to_executorch(config)
+            executorch = edge.to_executorch()
     except Exception as error:
         missing = re.findall(r"'([\w:.]+)'", str(error)) if "out variants" in str(error) else []
         if missing:

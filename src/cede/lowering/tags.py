@@ -5,6 +5,7 @@ from __future__ import annotations
 import operator
 from typing import TYPE_CHECKING, Any
 
+import torch
 from executorch.exir.backend.utils import tag_constant_data
 from torch.fx import GraphModule
 
@@ -50,7 +51,26 @@ def write_tags(plan: Plan, graph: OpGraph, program: ExportedProgram) -> dict[str
             nodes[op].meta[key] = list(value) if isinstance(value, tuple) else value
     _tag_branches(program.graph_module)
     tag_constant_data(program)
+    _ready_inputs(program)
     return tags
+
+
+def _ready_inputs(program: ExportedProgram) -> None:
+    """Say on the inputs what a script's own `to_executorch()` has no way to know.
+
+    Trained weights don't make the program trainable, for it writes buffers in place; and a buffer
+    that is written keeps its initial value.
+    """
+    signature = program.graph_signature
+    written = set(signature.buffers_to_mutate.values())
+    for node in program.graph.nodes:
+        if node.op != "placeholder":
+            continue
+        value = node.meta.get("val")
+        if isinstance(value, torch.Tensor) and value.requires_grad:
+            node.meta["val"] = value.detach()
+        if signature.inputs_to_buffers.get(node.name) in written:
+            node.meta["et_init_buffer"] = True
 
 
 def _inside(scope: str, carried: set[str]) -> bool:
