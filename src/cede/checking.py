@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import operator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -58,20 +57,23 @@ def check_program(
         lowered: the program.
         calls: positional inputs of each call.
         backends: by name, for a program that ExecuTorch's own runtime can't run.
-        tolerance: |program - eager| <= atol + rtol * |eager|.
+        tolerance: |program - eager| <= atol + rtol * |eager|; atol alone for integers.
 
     Raises:
         LoweringError: the program can't be run here.
     """
     program = load(lowered.buffer, backends)
     eager = _eager(lowered.source)
+    written = _written_inputs(lowered.edge)
     worst = 0.0
     for number, inputs in enumerate(calls):
         flat = pytree.tree_leaves(tuple(inputs))
         # Eager may write its inputs.
         given = pytree.tree_map(_copied, tuple(inputs))
         with torch.no_grad():
-            wanted = pytree.tree_leaves(eager(*given))
+            outputs = pytree.tree_leaves(eager(*given))
+        leaves = pytree.tree_leaves(given)
+        wanted = [*(leaves[i] for i in written), *outputs]
         got = program.run(flat)
         error, fault = _compare(got, wanted, tolerance)
         worst = max(worst, error)
@@ -96,6 +98,16 @@ def _eager(program: ExportedProgram) -> torch.nn.Module:
         key: value.clone() if key in written else value for key, value in program.constants.items()
     }
     return own.module()
+
+
+def _written_inputs(program: ExportedProgram) -> list[int]:
+    """Places of the flat inputs that the program writes: it returns them before its outputs."""
+    names = list(program.graph_signature.user_inputs)
+    return [
+        names.index(spec.target)
+        for spec in program.graph_signature.output_specs
+        if spec.kind is OutputKind.USER_INPUT_MUTATION
+    ]
 
 
 def _blame(
@@ -201,9 +213,11 @@ def _compare(
     worst = 0.0
     for i, (mine, other) in enumerate(zip(got, wanted, strict=True)):
         if not isinstance(other, torch.Tensor):
-            if mine != other and operator.ne(mine, other):
+            if isinstance(mine, torch.Tensor) or mine != other:
                 return float("inf"), f"output {i} is {mine} instead of {other}"
             continue
+        if not isinstance(mine, torch.Tensor):
+            return float("inf"), f"output {i} is {mine} instead of a tensor"
         if mine.shape != other.shape or mine.dtype != other.dtype:
             return float("inf"), (
                 f"output {i} is {mine.dtype}{list(mine.shape)} instead of"
@@ -221,16 +235,23 @@ def _difference(
 ) -> tuple[float, bool]:
     if not other.numel():
         return 0.0, True
-    first, second = mine.detach().to(torch.float64), other.detach().to(torch.float64)
+    mine, other = mine.detach(), other.detach()
     if other.is_complex():
-        first, second = torch.view_as_real(mine), torch.view_as_real(other)
-    same = (first == second) | (first.isnan() & second.isnan())
+        mine, other = torch.view_as_real(mine), torch.view_as_real(other)
+    same = (mine == other) | (mine.isnan() & other.isnan())
+    first, second = mine.to(torch.float64), other.to(torch.float64)
     distance = torch.where(same, 0.0, (first - second).abs())
-    # A half-precision result can't be closer than its own rounding.
-    rounding = _HALF.get(other.dtype, 0.0)
-    allowed = max(tolerance.atol, rounding) + max(tolerance.rtol, rounding) * second.abs()
-    close = bool((same | (distance <= allowed)).all())
-    error = float(distance.nan_to_num(nan=float("inf")).max())
+    if other.is_floating_point():
+        # A half-precision result can't be closer than its own rounding.
+        rounding = _HALF.get(other.dtype, 0.0)
+        rtol = max(tolerance.rtol, rounding)
+        allowed = max(tolerance.atol, rounding) + rtol * second.abs()
+        close = bool((same | (distance <= allowed) & second.isfinite()).all())
+    else:
+        # Large integers may differ and be one float64.
+        distance = torch.where(same, 0.0, distance.clamp(min=1.0))
+        close = bool((same | (distance <= tolerance.atol)).all())
+    error = float(distance.nan_to_num(nan=float("inf"), posinf=float("inf")).max())
     return error, close
 
 

@@ -101,6 +101,8 @@ class _Collector:
             return f"a claim names ops that don't exist: {', '.join(unknown[:5])}"
         if not _are_specs(claim.specs):
             return "a claim has specs that are no tuple of (str, bytes)"
+        if not _are_marks(claim.marks, claim.ops):
+            return "a claim has marks that are no tuple of (op of the claim, key, value)"
         return ""
 
     def _refusal_fault(self, refusal: Refusal) -> str:
@@ -145,6 +147,13 @@ def _are_specs(specs: object) -> bool:
         and isinstance(spec[0], str)
         and isinstance(spec[1], bytes)
         for spec in specs
+    )
+
+
+def _are_marks(marks: object, ops: frozenset[str]) -> bool:
+    return isinstance(marks, tuple) and all(
+        isinstance(mark, tuple) and len(mark) == 3 and mark[0] in ops and isinstance(mark[1], str)
+        for mark in marks
     )
 
 

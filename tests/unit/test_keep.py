@@ -32,7 +32,8 @@ class Keeper:
         reason = cede.Reason(code=cede.Code.DECLINED, detail="not that one")
         for op in program.graph.ops:
             if WANTED:
-                yield cede.Claim(partitioner=self.name, backend=self.backend, ops=frozenset({op.id}))
+                ops = frozenset({op.id})
+                yield cede.Claim(partitioner=self.name, backend=self.backend, ops=ops)
             else:
                 yield cede.Refusal(partitioner=self.name, op=op.id, reason=reason)
 
@@ -100,6 +101,19 @@ def test_a_plain_partitioner_in_an_export_script_decomposes_too(tmp_path: Path) 
     torch.testing.assert_close(got, model(x).detach())
 
 
+def test_a_plain_partitioner_that_breaks_its_word_warns(tmp_path: Path) -> None:
+    from executorch.exir import to_edge_transform_and_lower
+
+    config = keeper(tmp_path, "op.target == 'aten.linear.default'")
+    model, x = net()
+    partitioner = api.partitioner(config=config)
+    to_edge_transform_and_lower(torch.export.export(model, (x,)), partitioner=[partitioner])
+    assert partitioner.plan is not None
+    (warning,) = partitioner.plan.warnings
+    assert warning.startswith("kept whole and then left, so the program may need a kernel")
+    assert warning.endswith(": hardswish, hardswish_1")
+
+
 class Wishes:
     name, backend = "mine", "metal"
 
@@ -124,22 +138,20 @@ aten = torch.ops.aten
 
 
 @pytest.mark.parametrize(
-    ("op", "sentence"),
+    ("op", "why"),
     [
-        (aten.view.default, "partitioner mine wants aten.view.default kept whole, but its result "
-         "aliases an argument (aten::view("),
-        (aten.add_.Tensor, "partitioner mine wants aten.add_.Tensor kept whole, but it mutates an "
-         "argument (aten::add_.Tensor("),
-        (aten.add, "partitioner mine wants aten.add kept whole, but that is no operator overload"),
-        ("linear", "partitioner mine wants linear kept whole, but that is no operator overload"),
+        (aten.view.default, "its result aliases an argument (aten::view("),
+        (aten.add_.Tensor, "it mutates an argument (aten::add_.Tensor("),
+        (aten.add, "that is no operator overload"),
+        ("linear", "that is no operator overload"),
     ],
-)  # fmt: skip
-def test_wishes_that_can_not_be_met(op: Any, sentence: str) -> None:
+)
+def test_wishes_that_can_not_be_met(op: Any, why: str) -> None:
     keeping = Keeping([Wishes(Keep(ops=(op, aten.linear.default)))], {})
     ops, _ = keeping.request(exported())
     assert ops == [aten.linear.default], "the others stand"
     (warning,) = keeping.warnings
-    assert warning.startswith(sentence)
+    assert warning.startswith(f"partitioner mine wants {op} kept whole, but {why}")
     keeping.request(exported())
     assert keeping.warnings == [warning], "told once"
 

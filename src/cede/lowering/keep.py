@@ -101,16 +101,37 @@ class Keeping:
         )
         try:
             keep: Keep = partitioner.keeps(view)
-        except Exception as error:
+            ops = tuple(keep.ops)
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:
             self._warn(f"partitioner {partitioner.name}: keeps() failed: {error!r}")
             return []
         result = []
-        for op in keep.ops:
+        for op in ops:
             if why := _impossible(op):
                 self._warn(f"partitioner {partitioner.name} wants {op} kept whole, but {why}")
             else:
-                result.append((op, keep.accepts))
+                result.append((op, self._guarded(partitioner.name, keep.accepts)))
         return result
+
+    def _guarded(
+        self, name: str, accepts: Callable[[Node], bool] | None
+    ) -> Callable[[Node], bool] | None:
+        """The filter, but a node on which it fails is not kept."""
+        if accepts is None:
+            return None
+
+        def guarded(node: Node) -> bool:
+            try:
+                return bool(accepts(node))
+            except Exception as error:
+                self._warn(
+                    f"partitioner {name}: the filter of keeps() failed on {node.name}: {error!r}"
+                )
+                return False
+
+        return guarded
 
     def _warn(self, text: str) -> None:
         if text not in self.warnings:

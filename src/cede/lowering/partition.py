@@ -148,6 +148,12 @@ class PlanPartitioner(Partitioner):  # type: ignore[misc]
             left = keeping.unclaimed(exported_program, plan.delegation_of())
             if left and self.retries:
                 raise KeptUnclaimed(left)
+            if left:
+                note = (
+                    "kept whole and then left, so the program may need a kernel that is not there"
+                )
+                warning = f"{note}: {', '.join(sorted(left))}"
+                plan = dataclasses.replace(plan, warnings=(*plan.warnings, warning))
         self.plans.append(plan)
         if self.scout:
             raise Scouted(plan)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import torch
@@ -10,6 +11,7 @@ from torch.export.graph_signature import OutputKind
 
 if TYPE_CHECKING:
     from torch.export import ExportedProgram
+    from torch.fx import Node
 
 
 def prepared(program: ExportedProgram) -> ExportedProgram:
@@ -19,6 +21,8 @@ def prepared(program: ExportedProgram) -> ExportedProgram:
       own, so that the caller's program stays whole.
     * A parameter or buffer that is returned as it is gets a clone in front of the output: a
       delegate that owns it could not hand it out.
+    * A weight that an op gets inside a list, such as the operands of `cond`, and that other ops use
+      too becomes two inputs: ExecuTorch can't part such users when a delegate owns the weight.
     * Parameters that require grad are detached: the emitter writes slices in place.
     """
     result = copy.copy(program)
@@ -29,20 +33,70 @@ def prepared(program: ExportedProgram) -> ExportedProgram:
         else value
         for key, value in program.state_dict.items()
     }
-    if returned := _returned_constants(program):
+    returned, listed = _returned_constants(program), _listed_constants(program)
+    if returned or listed:
         result._graph_module = copy.deepcopy(program.graph_module)
         result._graph_signature = copy.deepcopy(program.graph_signature)
         _clone_outputs(result, returned)
+        _part_lists(result, listed)
     return result
 
 
-def _returned_constants(program: ExportedProgram) -> set[str]:
+def _constants(program: ExportedProgram) -> set[str]:
     signature = program.graph_signature
-    constants = {
+    return {
         *signature.inputs_to_parameters,
         *signature.inputs_to_buffers,
         *signature.inputs_to_lifted_tensor_constants,
     }
+
+
+def _listed_constants(program: ExportedProgram) -> dict[str, list[str]]:
+    """Constants with several users, and the names of those that have it in a list."""
+    # A buffer may be written through a view, which the signature doesn't tell yet.
+    constants = _constants(program) - set(program.graph_signature.inputs_to_buffers)
+    found = {}
+    for node in program.graph.nodes:
+        if node.op == "placeholder" and node.name in constants and len(node.users) > 1:
+            users = [user.name for user in node.users if _in_list(node, user)]
+            if users:
+                found[node.name] = users
+    return found
+
+
+def _in_list(node: Node, user: Node) -> bool:
+    return user.op != "output" and node not in (*user.args, *user.kwargs.values())
+
+
+def _part_lists(program: ExportedProgram, listed: dict[str, list[str]]) -> None:
+    graph, signature = program.graph_module.graph, program.graph_signature
+    nodes = {node.name: node for node in graph.nodes}
+    specs = []
+    for spec in signature.input_specs:
+        specs.append(spec)
+        name = getattr(spec.arg, "name", "")
+        if name not in listed:
+            continue
+        node = nodes[name]
+        with graph.inserting_after(node):
+            second = graph.placeholder(f"{name}_listed")
+        second.meta = copy.copy(node.meta)
+        for user in listed[name]:
+            nodes[user].replace_input_with(node, second)
+        given = replace(
+            spec, arg=replace(spec.arg, name=second.name), target=f"{spec.target}_listed"
+        )
+        specs.append(given)
+        for tensors in (program._state_dict, program._constants):
+            if spec.target in tensors:
+                tensors[given.target] = tensors[spec.target]
+    signature.input_specs[:] = specs
+    program.graph_module.recompile()
+
+
+def _returned_constants(program: ExportedProgram) -> set[str]:
+    signature = program.graph_signature
+    constants = _constants(program)
     return {
         spec.arg.name
         for spec in signature.output_specs
