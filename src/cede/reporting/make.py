@@ -42,7 +42,7 @@ def make_report(plan: Plan, graph: OpGraph) -> Report:
     )
     return Report(
         rows=rows,
-        totals=totals(rows, plan, graph),
+        totals=totals(graph, set(took), len(plan.delegations)),
         by_type=by_type(plan, graph),
         by_module=by_module(rows),
         by_delegate=by_delegate(rows, plan, graph),
@@ -102,14 +102,7 @@ def _row(
         flops=op.flops,
         bytes=sum(fact.nbytes for fact in op.outputs)
         + sum(c.tensor.nbytes for c in constants if c and c.constant and c.tensor),
-        bookkeeping=is_bookkeeping(op),
+        bookkeeping=op.bookkeeping,
         reason="" if taken else "; ".join(reasons) or "no partitioner was asked",
         answers=given,
     )
-
-
-def is_bookkeeping(op: Op) -> bool:
-    """Whether an op computes no tensor: a getitem, arithmetic on sizes, an assertion."""
-    if op.branches:
-        return False
-    return op.target == "getitem" or all(fact.dtype.startswith("Sym") for fact in op.outputs)

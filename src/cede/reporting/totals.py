@@ -9,16 +9,20 @@ from typing import TYPE_CHECKING
 from cede.reporting.records import DelegateTotal, ModuleTotal, Row, Totals, TypeTotal
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Container, Iterator, Sequence
 
     from cede.planning import Plan
     from cede.types import Delegation, OpGraph
 
 
-def totals(rows: Sequence[Row], plan: Plan, graph: OpGraph) -> Totals:
-    """Sums over the program. A constant that several ops read counts once."""
-    real = [row for row in rows if not row.bookkeeping]
-    taken = {row.op for row in rows if row.delegate}
+def totals(graph: OpGraph, taken: Container[str], delegates: int) -> Totals:
+    """Sums over the program. A constant that several ops read counts once.
+
+    Args:
+        graph: the facts.
+        taken: ids of the ops in delegates.
+        delegates: how many there are.
+    """
     weights = delegated_weights = 0
     for given in graph.inputs:
         users = graph.users(given.id)
@@ -27,13 +31,14 @@ def totals(rows: Sequence[Row], plan: Plan, graph: OpGraph) -> Totals:
             continue
         weights += given.tensor.nbytes
         delegated_weights += given.tensor.nbytes * any(user in taken for user in users)
+    real = [op for op in graph.ops if not op.bookkeeping]
     return Totals(
         ops=len(real),
-        delegated=sum(bool(row.delegate) for row in real),
-        bookkeeping=len(rows) - len(real),
-        delegates=len(plan.delegations),
-        flops=sum(row.flops for row in rows),
-        delegated_flops=sum(row.flops for row in rows if row.delegate),
+        delegated=sum(op.id in taken for op in real),
+        bookkeeping=len(graph.ops) - len(real),
+        delegates=delegates,
+        flops=sum(op.flops for op in graph.ops),
+        delegated_flops=sum(op.flops for op in graph.ops if op.id in taken),
         weight_bytes=weights,
         delegated_weight_bytes=delegated_weights,
     )

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from cede.settle.divide import divide, split_connected
 from cede.settle.hold import hold
 from cede.settle.limits import over_limits
+from cede.settle.measure import measured, split_big
 from cede.settle.nodes import Tangle, contract
 from cede.settle.untangle import breakable, untangle
 from cede.types import Code, Reason
@@ -38,10 +39,13 @@ def play(
             continue
         groups = divide(nodes)
         apart, groups = _connected(contest, index, pieces, out, held, groups)
+        if not apart and (cut := split_big(contest, index, held, nodes.of, groups)) != groups:
+            apart, groups = _connected(contest, index, pieces, out, held, cut)
         if apart:
             out.update(apart)
             continue
-        dropped = over_limits(contest.limits, index, held, groups)
+        sizes = measured(contest, index, groups)
+        dropped = over_limits(contest, index, held, groups, sizes)
         if not dropped:
             return held, groups, out
         rivals = _drop(dropped, pieces, out, held, groups)

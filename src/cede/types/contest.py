@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from cede.types.backend import Limits
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from cede.types.answers import Claim, Mark, Reason, Spec
-    from cede.types.backend import Limits
     from cede.types.graph import OpGraph
 
 
@@ -22,6 +23,7 @@ class Contest:
         claims: every claim, valid ids only.
         order: partitioner names, the first wins an op that several claim.
         limits: by backend name.
+        overall: bounds that hold whatever the backend, `max_delegates` for all together.
         connected: names of backends whose delegates must be weakly connected.
         mode: how to settle ("priority").
     """
@@ -30,6 +32,7 @@ class Contest:
     claims: tuple[Claim, ...]
     order: tuple[str, ...]
     limits: Mapping[str, Limits] = field(default_factory=dict)
+    overall: Limits = field(default_factory=Limits)
     connected: frozenset[str] = frozenset()
     mode: str = "priority"
 

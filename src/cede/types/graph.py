@@ -136,6 +136,13 @@ class Op:
         return head if dot and "." in head else self.target
 
     @property
+    def bookkeeping(self) -> bool:
+        """Whether it computes no tensor: a getitem, arithmetic on sizes, an assertion."""
+        if self.branches:
+            return False
+        return self.target == "getitem" or all(f.dtype.startswith("Sym") for f in self.outputs)
+
+    @property
     def where(self) -> str:
         """For messages: id, operator, and the module, layer and source line where known."""
         parts = [f"{self.id} ({self.target})"]
