@@ -2,13 +2,16 @@
 
 from cede.config.load import load_config, ready_configs
 from cede.config.options import check_options
-from cede.config.schema import CheckConfig, Config, LimitsConfig, PluginsConfig
+from cede.config.schema import CheckConfig, Config, LimitsConfig, PluginsConfig, PolicyConfig
+from cede.config.selectors import SelectorConfig
 
 __all__ = [
     "CheckConfig",
     "Config",
     "LimitsConfig",
     "PluginsConfig",
+    "PolicyConfig",
+    "SelectorConfig",
     "check_options",
     "load_config",
     "ready_configs",

@@ -64,16 +64,22 @@ def fit(kind: type, values: Mapping[Any, Any], path: str, problems: Problems) ->
             problems.add(at, f"unknown key; {near}")
             continue
         hint = hints[key]
+        each = _list_value(hint)
         is_section = _dataclass_of(hint) is not None or get_origin(hint) is dict
-        if value is None and is_section:
+        if value is None and (is_section or _dataclass_of(each)):
             continue
         if (inner := _dataclass_of(hint)) is not None and isinstance(value, Mapping):
             made[key] = fit(inner, value, at, problems)
         elif (inner := _dataclass_of(_dict_value(hint))) and isinstance(value, Mapping):
             made[key] = _fit_each(inner, value, at, problems)
+        elif (inner := _dataclass_of(each)) and isinstance(value, list):
+            check = known[key].metadata.get("each", _no_problem)
+            made[key] = _fit_list(inner, value, at, check, problems)
         elif _assign(node, key, value, hint, at, problems):
             made[key] = _plain(node[key], hint)
             _check_bounds(made[key], known[key].metadata, at, problems)
+            if wrong := known[key].metadata.get("check", _no_problem)(made[key]):
+                problems.add(at, wrong)
     return _make(kind, made, values, path, problems)
 
 
@@ -102,6 +108,33 @@ def _fit_each(inner: type, values: Mapping[Any, Any], at: str, problems: Problem
         else:
             problems.add(f"{at}.{name}", f"got {_given(value)}, expected keys with values")
     return made
+
+
+def _fit_list(
+    inner: type, values: list[Any], at: str, check: Callable[[Any], str], problems: Problems
+) -> Any:
+    made = []
+    for i, value in enumerate(values):
+        here, before = f"{at}[{i}]", len(problems.lines)
+        if isinstance(value, str) and (read := getattr(inner, "read", None)) is not None:
+            try:
+                value = read(value)
+            except ValueError as error:
+                problems.add(here, str(error))
+                continue
+        if not isinstance(value, Mapping):
+            problems.add(here, f"got {_given(value)}, expected {_expected(inner)}")
+            continue
+        one = fit(inner, value, here, problems)
+        if len(problems.lines) == before:
+            if wrong := check(one):
+                problems.add(here, wrong)
+            made.append(one)
+    return made
+
+
+def _no_problem(value: Any) -> str:
+    return ""
 
 
 def _make(
@@ -153,6 +186,10 @@ def _dataclass_of(hint: Any) -> type | None:
 
 def _dict_value(hint: Any) -> Any:
     return get_args(hint)[1] if get_origin(hint) is dict else None
+
+
+def _list_value(hint: Any) -> Any:
+    return get_args(hint)[0] if get_origin(hint) is list else None
 
 
 def _is_union(hint: Any) -> bool:

@@ -35,8 +35,8 @@ def check_options(
         backend that the config does not mention and whose options lack a default is left out.
 
     Raises:
-        ConfigError: every unknown backend under `backends`, `options` or `limits`, every unknown
-            option and every value of a wrong type, one a line.
+        ConfigError: every unknown backend under `backends`, `options`, `limits` or `policy`, every
+            unknown option and every value of a wrong type, one a line.
         PluginError: what `find` raises, or options of a backend that are no dataclass
             that OmegaConf can structure.
     """
@@ -59,7 +59,13 @@ def _check_names(
     find: Callable[[str], Backend] | None,
     problems: Problems,
 ) -> None:
-    named = (*config.backends, *config.options, *config.limits)
+    rules = [
+        (f"policy.{section}[{i}].backend", selector.backend)
+        for section in ("exclude", "pin", "require")
+        for i, selector in enumerate(getattr(config.policy, section))
+        if selector.backend
+    ]
+    named = (*config.backends, *config.options, *config.limits, *(name for _, name in rules))
     unknown = {name for name in named if name not in backends and not _found(name, find)}
     for name in config.backends:
         if name in unknown:
@@ -69,6 +75,9 @@ def _check_names(
             if name in unknown:
                 near = suggestion(name, backends, prefix=f"{section}.")
                 problems.add(f"{section}.{name}", f"unknown backend; {near}")
+    for path, name in rules:
+        if name in unknown:
+            problems.add(path, f"unknown backend {name}; {suggestion(name, backends)}")
 
 
 def _found(name: str, find: Callable[[str], Backend] | None) -> bool:

@@ -6,6 +6,16 @@ import threading
 from dataclasses import dataclass, field
 from typing import Any
 
+from cede.config.selectors import SelectorConfig, selects, selects_for_all, selects_for_backend
+from cede.nearest import suggestion
+
+FALLBACK = ("ignore", "warn", "error")
+
+
+def _fallback(word: str) -> str:
+    return "" if word in FALLBACK else f"is {word!r}; {suggestion(word, FALLBACK)}"
+
+
 COUNT = {"least": 0}
 SECONDS = {"above": 0, "most": threading.TIMEOUT_MAX}
 TOLERANCE = {"least": 0}
@@ -15,6 +25,36 @@ TOLERANCE = {"least": 0}
 class LimitsConfig:
     """Bounds on one backend's delegates; null keeps the backend's own."""
 
+    min_ops: int | None = field(default=None, metadata=COUNT)
+    max_ops: int | None = field(default=None, metadata=COUNT)
+    min_bytes: int | None = field(default=None, metadata=COUNT)
+    max_bytes: int | None = field(default=None, metadata=COUNT)
+    max_delegates: int | None = field(default=None, metadata=COUNT)
+
+
+@dataclass(kw_only=True)
+class PolicyConfig:
+    """Rules of the user over everything that partitioners claim.
+
+    Attributes:
+        exclude: ops that no backend, or not the one named, may have.
+        pin: ops that only the backend named may have; one that it does not get is an error.
+        require: ops that must be in a delegate, of the backend named if any, else an error.
+        fallback: what becomes of ops that end outside every delegate: "ignore", "warn", "error".
+        fallback_for: the ops that `fallback` is about; empty means all.
+        max_claims: only so many claims stand, in order of priority and graph; None is no bound.
+        min_ops: bound on the delegates of all backends.
+        max_delegates: bound on the delegates of all backends together.
+    """
+
+    exclude: list[SelectorConfig] = field(default_factory=list, metadata={"each": selects})
+    pin: list[SelectorConfig] = field(default_factory=list, metadata={"each": selects_for_backend})
+    require: list[SelectorConfig] = field(default_factory=list, metadata={"each": selects})
+    fallback: str = field(default="ignore", metadata={"check": _fallback})
+    fallback_for: list[SelectorConfig] = field(
+        default_factory=list, metadata={"each": selects_for_all}
+    )
+    max_claims: int | None = field(default=None, metadata=COUNT)
     min_ops: int | None = field(default=None, metadata=COUNT)
     max_delegates: int | None = field(default=None, metadata=COUNT)
 
@@ -56,6 +96,7 @@ class Config:
         partitioners: partitioner names in priority order; empty takes all of those backends.
         options: per backend, checked against the backend's own options.
         limits: per backend.
+        policy: which ops may, must or must not go where, whatever is claimed.
         settle: how rivals are settled.
         strict: whether a silent loss (an op left, a plugin failed) is an error.
         seconds: how long one partitioner may take to answer.
@@ -69,6 +110,7 @@ class Config:
     partitioners: list[str] = field(default_factory=list)
     options: dict[str, Any] = field(default_factory=dict)
     limits: dict[str, LimitsConfig] = field(default_factory=dict)
+    policy: PolicyConfig = field(default_factory=PolicyConfig)
     settle: str = "priority"
     strict: bool = False
     seconds: float = field(default=120.0, metadata=SECONDS)
@@ -81,5 +123,5 @@ class Config:
     def origin(self, path: str) -> str:
         """Where the value at a dotted path came from: the origin of its nearest parent."""
         while path and path not in self.origins:
-            path = path.rpartition(".")[0]
+            path = path[: max(path.rfind("."), path.rfind("["), 0)]
         return self.origins.get(path, "config")
