@@ -12,12 +12,12 @@ if TYPE_CHECKING:
 
 # First match wins: the words of the stock partitioners in ExecuTorch 1.5.
 _WORDS: tuple[tuple[str, Code], ...] = (
+    (r"no (operator )?implementation|no handler|unsupported op|no visitor", Code.UNKNOWN_OP),
     (r"quant|qparam|zero.?point|precision|\bscale", Code.QUANT_SCHEME),
     (r"static param|constant|is_param|computed", Code.NOT_CONSTANT),
     (r"dtype|data.?type|bfloat16|float16|int64|complex", Code.DTYPE),
     (r"dynamic|symint|symbolic|free_symbols|unbacked", Code.DYNAMIC_SHAPE),
     (r"memory.?format|layout|dim.?order|channels.?last|stride\(", Code.LAYOUT),
-    (r"no handler|not supported op|unsupported op|no visitor|not in supported", Code.UNKNOWN_OP),
     (r"\bdims?\b|rank|shape|size|dimension|numel|[123]d\b|len\(|empty", Code.SHAPE),
     (r"ceil|stride|padding|dilation|keep_dims|align|mode|alpha|arg|mask|divisor", Code.ARGUMENT),
 )
@@ -36,11 +36,17 @@ def reason_for(op: Op, graph: OpGraph, said: list[str], silent: str, no_rule: bo
     if no_rule:
         return Reason(code=Code.UNKNOWN_OP, detail=f"no rule for {op.target}")
     if said:
-        text = "; ".join(said)
+        text = "; ".join(dict.fromkeys(_core(each) for each in said))
         return Reason(code=_code(text), detail=_with_facts(text, op, graph))
     if silent:
         return Reason(code=_code(silent.rpartition("): ")[2]), detail=f"declined by {silent}")
     return Reason(code=Code.UNKNOWN_OP, detail=f"{op.target} is not supported")
+
+
+def _core(text: str) -> str:
+    """The reason alone, where it stands in brackets between a logger's name and the node."""
+    found = re.search(r"Due to \[(.+?)\], skipping", text)
+    return found.group(1) if found else text
 
 
 def _code(text: str) -> Code:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 import os
+import warnings
 from typing import Any
 
 import click
@@ -21,6 +23,8 @@ class CommandLine(click.Group):
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run a command. With CEDE_DEBUG=1 an error keeps its traceback."""
+        if not os.environ.get("CEDE_DEBUG"):
+            _hush()
         try:
             return super().invoke(ctx)
         except CedeError as error:
@@ -87,3 +91,11 @@ def _version_option() -> click.Parameter:
         callback=show,
         help="Show the version and exit.",
     )
+
+
+def _hush() -> None:
+    """Leave out what libraries say about themselves at import; it is not about the user's model."""
+    warnings.filterwarnings("ignore", category=DeprecationWarning)
+    warnings.filterwarnings("ignore", category=FutureWarning)
+    for name in ("torchao", "torch.utils._pytree"):
+        logging.getLogger(name).setLevel(logging.ERROR)
