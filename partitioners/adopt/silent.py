@@ -78,8 +78,11 @@ def _blamed(call: _Call) -> _Call | None:
     condition = _condition(call.file, call.line)
     if call.name == "<lambda>" or re.fullmatch(r"unless \w+", condition):
         return call.declining[-1] if call.declining else None
+    if re.search(r"\b(and|or)\b", condition):
+        return None  # the whole condition says more than one part of it
     for inner in reversed(call.declining):
-        if re.search(rf"(\bnot|^unless) [\w.]*(\(\)\.)?\b{re.escape(inner.name)}\(", condition):
+        name = re.escape(inner.name)
+        if re.fullmatch(rf"(if not|unless) [\w.]*(\(\)\.)?{name}\(.*\)", condition):
             return inner
     return None
 
