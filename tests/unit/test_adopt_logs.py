@@ -23,7 +23,9 @@ class Support(OperatorSupportBase):
     def is_node_supported(self, submodules: Any, node: torch.fx.Node) -> bool:
         if node.op != "call_function" or "relu" in str(node.target):
             return node.op == "call_function"
-        logging.info("[Some Partitioner] Due to [no operator implementation], skipping %s", node)
+        logging.info(  # noqa: LOG015  (as the stock partitioners do)
+            "[Some Partitioner] Due to [no operator implementation], skipping %s", node
+        )
         return False
 
 
