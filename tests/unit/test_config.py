@@ -5,12 +5,24 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+from dataclasses import fields, is_dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING, get_type_hints
 
 import pytest
 
-from cede.config import Config, LimitsConfig, load_config, ready_configs
+from cede.config import (
+    Config,
+    LimitsConfig,
+    PolicyConfig,
+    SelectorConfig,
+    load_config,
+    ready_configs,
+)
 from cede.errors import ConfigError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 DOCS = Path(__file__).parents[2] / "docs"
 
@@ -156,6 +168,59 @@ def test_seconds_must_be_a_time_that_a_clock_can_wait(value: str) -> None:
     assert problems(None, f"seconds={value}")[0].startswith("override: seconds: is ")
 
 
+def test_selectors_are_short_texts_or_mappings(tmp_path: Path) -> None:
+    file = write(
+        tmp_path,
+        "policy:\n  exclude: ['op:aten.linear*, module:enc', {regex: 'a{1,2}'}]\n"
+        "  pin: [{layer: 0.mlp, backend: a}]\n  require:\n",
+    )
+    config = load_config(file, ["policy.fallback=warn", "policy.fallback_for=[dtype:int*]"])
+    assert config.policy == PolicyConfig(
+        exclude=[SelectorConfig(op="aten.linear*", module="enc"), SelectorConfig(regex="a{1,2}")],
+        pin=[SelectorConfig(layer="0.mlp", backend="a")],
+        fallback="warn",
+        fallback_for=[SelectorConfig(dtype="int*")],
+    )
+    assert config.origin("policy.exclude[1].regex") == file
+    assert config.origin("policy.fallback_for[0]") == "override"
+    assert load_config(config) == config
+
+
+def test_a_bad_selector_is_told_with_its_path_field_and_the_nearest_right_one(
+    tmp_path: Path,
+) -> None:
+    file = write(
+        tmp_path,
+        "policy:\n  exclude: [modle:x, {opp: x}, 5, 'op:a,b', 'op:a,op:b', {regex: (}]\n"
+        "  pin: [op:a]\n  require: [backend:a]\n  fallback: wran\n"
+        "  fallback_for: ['op:a,backend:b']\n  max_claims: -1\n",
+    )
+    known = "op, name, regex, module, layer, dtype"
+    assert problems(file, "policy.excludes=[a]") == [
+        f"{file}: policy.exclude[0]: unknown field modle; did you mean module?",
+        f"{file}: policy.exclude[1].opp: unknown key; did you mean policy.exclude[1].op?",
+        f"{file}: policy.exclude[2]: got 5 (int), expected keys with values: {known}, backend",
+        (
+            f"{file}: policy.exclude[3]: 'b' is no field:pattern, such as op:aten.linear*"
+            " (a pattern with a comma needs the long form)"
+        ),
+        f"{file}: policy.exclude[4]: the field op comes twice",
+        (
+            f"{file}: policy.exclude[5].regex: is no regular expression: missing ), unterminated"
+            " subpattern at position 0"
+        ),
+        f"{file}: policy.pin[0]: names no backend; add backend",
+        f"{file}: policy.require[0]: selects no op; give op, name, regex, module, layer or dtype",
+        f"{file}: policy.fallback: is 'wran'; did you mean warn?",
+        (
+            f"{file}: policy.fallback_for[0]: has a backend, and this rule is about ops that no backend"
+            " has; leave it out"
+        ),
+        f"{file}: policy.max_claims: is -1, must not be below 0",
+        "override: policy.excludes: unknown key; did you mean policy.exclude?",
+    ]
+
+
 def test_an_empty_section_is_the_default(tmp_path: Path) -> None:
     assert load_config(write(tmp_path, "plugins:\noptions:\nlimits: {a: }\n")) == Config(
         limits={"a": LimitsConfig()}
@@ -228,15 +293,27 @@ def test_every_yaml_block_of_the_page_loads(tmp_path: Path, block: str) -> None:
     assert load_config(write(tmp_path, block)) != Config()
 
 
+def keys_of(kind: type, prefix: str = "") -> Iterator[str]:
+    hints = get_type_hints(kind)
+    for one in fields(kind):
+        if one.name == "origins":
+            continue
+        if is_dataclass(hints[one.name]):
+            yield from keys_of(hints[one.name], f"{prefix}{one.name}.")
+        else:
+            yield f"{prefix}{one.name}"
+
+
 def test_the_page_names_every_key() -> None:
     text = (DOCS / "config.md").read_text()
-    keys = [
-        "backends", "partitioners", "options", "limits", "settle", "strict", "seconds",
-        "limits.<backend>.min_ops", "limits.<backend>.max_delegates", "plugins.files",
-        "plugins.disable", "plugins.prefer", "plugins.strict", "plugins.seconds", "check.atol",
-        "check.rtol",
-    ]  # fmt: skip
+    keys = [*keys_of(Config), *keys_of(LimitsConfig, "limits.<backend>.")]
+    assert "policy.exclude" in keys
     assert [key for key in keys if f"`{key}`" not in text] == []
+
+
+def test_the_page_names_every_field_of_a_selector() -> None:
+    text = (DOCS / "config.md").read_text()
+    assert [f.name for f in fields(SelectorConfig) if f"| `{f.name}` |" not in text] == []
 
 
 def test_the_page_names_every_ready_config() -> None:

@@ -131,3 +131,10 @@ def test_a_backend_whose_plugin_failed_is_told_as_that() -> None:
         check_options(config, BACKENDS, find)
     with pytest.raises(ConfigError, match="override: backends: unknown backend typo"):
         check_options(load_config(None, ["backends=[typo]"]), BACKENDS, find)
+
+
+def test_backends_of_a_policy_are_checked() -> None:
+    config = "policy.pin=['op:a,backend:fats', 'op:b,backend:plain']"
+    assert problems(config) == [
+        "override: policy.pin[0].backend: unknown backend fats; did you mean fast?"
+    ]
