@@ -9,7 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from cede.api import check, export, lower, partitioner, plan, report, run
+    from cede.api import check, export, lower, partitioner, plan, report, run, what_if
     from cede.config import Config, load_config
     from cede.errors import (
         CedeError,
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     )
 
 _HOME = {
-    "cede.api": ("check", "export", "lower", "partitioner", "plan", "report", "run"),
+    "cede.api": ("check", "export", "lower", "partitioner", "plan", "report", "run", "what_if"),
     "cede.config": ("Config", "load_config"),
     "cede.errors": (
         "CedeError",
@@ -103,6 +103,7 @@ __all__ = [
     "plan",
     "report",
     "run",
+    "what_if",
 ]
 
 

@@ -16,10 +16,13 @@ if TYPE_CHECKING:
     from torch.export import ExportedProgram
 
     from cede.checking import Check
+    from cede.claim import Answers
     from cede.lowering import Lowered, PlanPartitioner
     from cede.planning import Plan
     from cede.reporting import Report
     from cede.running import RunResult
+    from cede.types import Delegation
+    from cede.whatif import Asked, Comparison
 
     Configured = Config | Path | str | None
 
@@ -53,10 +56,66 @@ def plan(program: ExportedProgram, config: Configured = None) -> Plan:
     Raises:
         ConfigError: a config that can't be used.
         PluginError: a plugin that the config asks for failed.
+        PolicyError: the config's policy pins or requires ops that can't be had.
     """
-    from cede.lowering import scout
+    from cede.lowering import insist_on
 
-    return scout(program, *_prepare(load_config(config))).plan
+    made = asked(program, config)
+    insist_on(made.findings)
+    return made.plan
+
+
+def asked(program: ExportedProgram, config: Configured = None) -> Asked:
+    """Ask every partitioner and settle, for `cede.whatif`; has the plan, met or not.
+
+    Raises:
+        ConfigError: a config that can't be used.
+        PluginError: a plugin that the config asks for failed.
+    """
+    from cede.lowering import scout, settled
+    from cede.whatif import Asked
+
+    host, loaded, options = _prepare(load_config(config))
+    found = scout(program, host, loaded, options)
+    graph, partitioners = found.plan.graph, host.partitioners_for(loaded)
+    assert graph is not None  # noqa: S101  (a plan made here has its graph)
+
+    def settle(answers: Sequence[Answers]) -> tuple[Delegation, ...]:
+        return settled(graph, answers, partitioners, host, loaded)[1].delegations
+
+    return Asked(
+        graph=graph,
+        answers=found.answers,
+        backends={given.name: given.backend for given in partitioners},
+        settle=settle,
+        plan=found.plan,
+        findings=found.findings,
+    )
+
+
+def what_if(
+    program: ExportedProgram,
+    config: Configured = None,
+    *,
+    support: Sequence[tuple[str, str]] = (),
+    without: Sequence[str] = (),
+) -> Comparison:
+    """Delegates and coverage if backends supported operators, or if backends were left out.
+
+    Args:
+        program: from `torch.export.export`.
+        config: as for `plan`.
+        support: pairs of an operator ("aten.native_group_norm", "*" matches any part) and a
+            backend.
+        without: names of backends.
+
+    Raises:
+        ConfigError: as `plan`; a backend that was not asked, an operator that it does not refuse.
+        PluginError: as `plan`.
+    """
+    from cede.whatif import what_if as compare
+
+    return compare(asked(program, config), support=support, without=without)
 
 
 def lower(program: ExportedProgram, plan: Plan | None = None, config: Configured = None) -> Lowered:
@@ -65,6 +124,7 @@ def lower(program: ExportedProgram, plan: Plan | None = None, config: Configured
     Raises:
         ConfigError: a config that can't be used.
         PlanError: the plan was made for another program.
+        PolicyError: the plan does not meet the config's policy.
         LoweringError: a delegate can't be compiled, or an op that was left can't be emitted.
     """
     from cede.lowering import lower_program
@@ -148,4 +208,15 @@ def _prepare(config: Config) -> tuple[Host, Config, dict[str, Any]]:
     return host, config, check_options(config, host.backends, host.backend)
 
 
-__all__ = ["check", "export", "load_config", "lower", "partitioner", "plan", "report", "run"]
+__all__ = [
+    "asked",
+    "check",
+    "export",
+    "load_config",
+    "lower",
+    "partitioner",
+    "plan",
+    "report",
+    "run",
+    "what_if",
+]

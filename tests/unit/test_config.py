@@ -213,8 +213,8 @@ def test_a_bad_selector_is_told_with_its_path_field_and_the_nearest_right_one(
         f"{file}: policy.require[0]: selects no op; give op, name, regex, module, layer or dtype",
         f"{file}: policy.fallback: is 'wran'; did you mean warn?",
         (
-            f"{file}: policy.fallback_for[0]: has a backend, and this rule is about ops that no backend"
-            " has; leave it out"
+            f"{file}: policy.fallback_for[0]: has a backend, and this rule is about ops that no"
+            " backend has; leave it out"
         ),
         f"{file}: policy.max_claims: is -1, must not be below 0",
         "override: policy.excludes: unknown key; did you mean policy.exclude?",

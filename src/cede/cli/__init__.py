@@ -1,17 +1,18 @@
-"""The command line: `cede plan | lower | export | report | explain | run | plugins`."""
+"""The command line: `cede plan | lower | export | report | explain | whatif | run | plugins`."""
 
 from cede.cli.app import CommandLine
 from cede.cli.lowering import export, lower
 from cede.cli.planning import explain, plan, report
 from cede.cli.plugins import plugins
 from cede.cli.running import run
+from cede.cli.whatif import whatif
 
 __all__ = ["main"]
 
 main = CommandLine(
     name="cede",
     help="Give the subgraphs of a PyTorch program to the backends that claim them.",
-    epilog="Exit codes: 0 done, 2 config or usage, 3 plugin, 4 policy unmet (--strict), "
+    epilog="Exit codes: 0 done, 2 config or usage, 3 plugin, 4 policy or --strict unmet, "
     "5 lowering, checking or running failed.",
-    commands=[plan, lower, export, report, explain, run, plugins],
+    commands=[plan, lower, export, report, explain, whatif, run, plugins],
 )

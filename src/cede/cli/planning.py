@@ -12,10 +12,12 @@ from cede.cli.steps import Steps
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from torch.export import ExportedProgram
-
     from cede.config import Config
     from cede.reporting import Report
+    from cede.whatif import Asked
+
+RANKED = 3
+"""How many operators `cede plan` ranks."""
 
 
 @click.command(short_help="Settle who gets which op, without compiling.")
@@ -38,15 +40,19 @@ def plan(
 ) -> None:
     """Settle who gets which op of MODEL, without compiling.
 
-    MODEL is package.module:function, file.py:function or a .pt2 file. Prints the delegates and
-    counts the ops left by reason; json prints the plan itself, csv the delegates.
+    MODEL is package.module:function, file.py:function or a .pt2 file. Prints the delegates, counts
+    the ops left by reason, and names the operators whose support would merge most delegates; json
+    prints the plan itself, csv the delegates.
     """
     options.writable(output)
-    found = planned(model, options.load(config, backends, overrides, strict), quiet)
+    loaded = options.load(config, backends, overrides, strict)
+    answers = asked(model, loaded, quiet)
+    found = insisted(answers, loaded)
     if output is not None:
         found.plan.save(output)
     if not quiet or output is None:
         click.echo(_summary(found, form), nl=False)
+        click.echo(_ranking(answers, form), nl=False)
     if form == "csv":
         warn(found.plan.warnings)
 
@@ -106,7 +112,13 @@ def explain(
 
 
 def planned(model: str, config: Config, quiet: bool) -> Report:
-    """Load, export and plan a model; with `strict` in the config, insist on a whole plan."""
+    """Load, export and plan a model, and insist on the policy and on `strict`."""
+    return insisted(asked(model, config, quiet), config)
+
+
+def asked(model: str, config: Config, quiet: bool) -> Asked:
+    """Load and export a model, ask about it and settle."""
+    from cede import api
     from cede.model import load_model
 
     with Steps(3, quiet) as steps:
@@ -115,17 +127,23 @@ def planned(model: str, config: Config, quiet: bool) -> Report:
         with steps.step("export"):
             program = found.export()
         with steps.step("plan"):
-            made = reported(program, config)
+            made = api.asked(program, config)
     return made
 
 
-def reported(program: ExportedProgram, config: Config) -> Report:
-    """The report of a program's plan. Raises PolicyError where `strict` is set and unmet."""
-    from cede import api
+def insisted(asked: Asked, config: Config) -> Report:
+    """The report of a plan.
 
-    made = api.report(program, config)
-    insist(made, config)
-    return made
+    Raises:
+        PolicyError: the config's policy is not met, or `strict` is set and the plan is not whole.
+    """
+    from cede.lowering import insist_on
+    from cede.reporting import make_report
+
+    insist_on(asked.findings)
+    report = make_report(asked.plan, asked.graph)
+    insist(report, config)
+    return report
 
 
 def insist(report: Report, config: Config, warnings: tuple[str, ...] = ()) -> None:
@@ -163,3 +181,13 @@ def _summary(report: Report, form: str) -> str:
     if form == "markdown":
         return report.summary_markdown()
     return report.summary(options.width())
+
+
+def _ranking(asked: Asked, form: str) -> str:
+    if form not in ("text", "markdown"):
+        return ""
+    from cede.whatif import ranked, ranking_text
+
+    width = options.width() if form == "text" else None
+    text = ranking_text(ranked(asked), RANKED, markdown=form == "markdown", width=width)
+    return text and f"\n{text}"

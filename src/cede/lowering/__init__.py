@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Any
 from executorch.exir import to_edge_transform_and_lower
 
 from cede.errors import CedeError, PlanError
+from cede.lowering.contest import settled
 from cede.lowering.emit import Lowered, emit
 from cede.lowering.partition import KeptUnclaimed, PlanPartitioner
+from cede.lowering.policed import insist_on
 from cede.lowering.scout import scout, until_claimed
 from cede.lowering.upstream import upstream_error
 
@@ -21,7 +23,7 @@ if TYPE_CHECKING:
     from cede.host import Host
     from cede.planning import Plan
 
-__all__ = ["Lowered", "PlanPartitioner", "lower_program", "scout"]
+__all__ = ["Lowered", "PlanPartitioner", "insist_on", "lower_program", "scout", "settled"]
 
 
 def lower_program(
@@ -35,6 +37,7 @@ def lower_program(
 
     Raises:
         PlanError: the plan was made for another program.
+        PolicyError: the plan does not meet the config's policy.
         LoweringError: a review found an error, a delegate failed to compile, or an op that was
             left has no kernel.
     """

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from cede.errors import PlanError
 from cede.planning import Plan
+from cede.policy import apply, read_policy
 from cede.settle import check_settlement
 from cede.types import Contest, Limits
 
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from cede.claim import Answers
     from cede.config import Config
     from cede.host import Host
-    from cede.types import Delegation, OpGraph, Partitioner
+    from cede.types import Delegation, OpGraph, Partitioner, Settlement
 
 
 def make_plan(
@@ -28,14 +29,14 @@ def make_plan(
     kept: tuple[str, ...] = (),
     warnings: tuple[str, ...] = (),
 ) -> Plan:
-    """Settle the answers and check the outcome.
+    """Settle what the policy leaves of the answers, and check the outcome.
 
     Args:
         graph: the facts.
         answers: one per partitioner, in the same order.
         partitioners: in priority order.
         host: settles, and knows where each record came from.
-        config: limits and mode.
+        config: policy, limits and mode.
         kept: names of the ATen nodes kept whole.
         warnings: what came up before.
 
@@ -43,7 +44,7 @@ def make_plan(
         PlanError: a plugin's own settling gave an impossible outcome.
     """
     names = tuple(dict.fromkeys(p.backend for p in partitioners))
-    settlement, notes = host.settle(_contest(graph, answers, partitioners, names, host, config))
+    answers, settlement, notes = settled(graph, answers, partitioners, host, config)
     if faults := check_settlement(graph, settlement):
         raise PlanError("settling gave an impossible plan: " + "; ".join(faults[:5]))
     return Plan(
@@ -57,6 +58,22 @@ def make_plan(
         warnings=(*warnings, *(text for given in answers for text in given.warnings), *notes),
         graph=graph,
     )
+
+
+def settled(
+    graph: OpGraph,
+    answers: Sequence[Answers],
+    partitioners: Sequence[Partitioner],
+    host: Host,
+    config: Config,
+) -> tuple[tuple[Answers, ...], Settlement, tuple[str, ...]]:
+    """What the policy leaves of the answers, the settlement of that, and warnings."""
+    policy = read_policy(config)
+    left = apply(policy, graph, answers)
+    names = tuple(dict.fromkeys(p.backend for p in partitioners))
+    contest = _contest(graph, left, partitioners, names, host, config)
+    settlement, notes = host.settle(dataclasses.replace(contest, overall=policy.overall))
+    return left, settlement, notes
 
 
 def _marked(delegation: Delegation, answers: Sequence[Answers]) -> Delegation:

@@ -16,8 +16,10 @@ from cede.facts import read_graph
 from cede.facts.arguments import aten_overload
 from cede.lowering.contest import limits_for, make_plan
 from cede.lowering.keep import Keeping
+from cede.lowering.policed import insist_on, policed
 from cede.lowering.prepare import prepared
 from cede.lowering.tags import write_tags
+from cede.policy import read_policy
 from cede.reporting import Report, make_report
 from cede.settle import check_settlement
 from cede.types import Limits, Program, Settlement
@@ -31,7 +33,7 @@ if TYPE_CHECKING:
     from cede.config import Config
     from cede.host import Host
     from cede.planning import Plan
-    from cede.types import OpGraph
+    from cede.types import Finding, OpGraph
 
 
 class KeptUnclaimed(Exception):
@@ -45,9 +47,13 @@ class KeptUnclaimed(Exception):
 class Scouted(Exception):
     """Leaves lowering with the plan once there is one."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(
+        self, plan: Plan, answers: tuple[Answers, ...], findings: tuple[Finding, ...]
+    ) -> None:
         super().__init__("planned")
         self.plan = plan
+        self.answers = answers
+        self.findings = findings
 
 
 class PlanPartitioner(Partitioner):  # type: ignore[misc]
@@ -92,8 +98,10 @@ class PlanPartitioner(Partitioner):  # type: ignore[misc]
         self.plans: list[Plan] = []
         self.notes: list[str] = []
         self._asked = host.partitioners_for(config)
+        self._policy = read_policy(config)
         # ExecuTorch decomposes every method before it partitions the first: one entry a method.
         self._keepings: list[Keeping] = []
+        self._decomposed: list[dict[str, str]] = []
 
     @property
     def plan(self) -> Plan | None:
@@ -113,7 +121,7 @@ class PlanPartitioner(Partitioner):  # type: ignore[misc]
     def transform_for_pre_decomposition(self, exported_program: ExportedProgram) -> ExportedProgram:
         """Make borders legal; find kept ops that will be left, where that can happen."""
         if self.plans:  # a new lowering with the same partitioner
-            self.plans, self._keepings = [], []
+            self.plans, self._keepings, self._decomposed = [], [], []
         program = prepared(exported_program)
         self._keepings.append(self._keep())
         if not (self.scout or self.retries or self.replay) and self._may_leave_kept(program):
@@ -121,6 +129,9 @@ class PlanPartitioner(Partitioner):  # type: ignore[misc]
 
             found = scout(program, self.host, self.config, self.options)
             self._keepings[-1] = self._keep(found.dropped)
+        dropped = self._keepings[-1].dropped
+        nodes = (node for node in program.graph.nodes if node.name in dropped)
+        self._decomposed.append({node.name: str(node.target) for node in nodes})
         return program
 
     def _keep(self, dropped: Collection[str] = ()) -> Keeping:
@@ -141,10 +152,15 @@ class PlanPartitioner(Partitioner):  # type: ignore[misc]
         """Plan (or follow the plan) and tag."""
         graph = read_graph(exported_program)
         keeping = self._keepings[len(self.plans)]
+        answers: tuple[Answers, ...] = ()
         if self.replay is not None:
             plan = _fitting(self.replay, graph)
         else:
-            plan = self._plan(graph, exported_program, keeping)
+            answers = tuple(self._ask(each, graph, exported_program) for each in self._asked)
+            plan = make_plan(
+                graph, answers, self._asked, self.host, self.config, tuple(keeping.kept),
+                tuple(keeping.warnings),
+            )  # fmt: skip
             left = keeping.unclaimed(exported_program, plan.delegation_of())
             if left and self.retries:
                 raise KeptUnclaimed(left)
@@ -154,9 +170,12 @@ class PlanPartitioner(Partitioner):  # type: ignore[misc]
                 )
                 warning = f"{note}: {', '.join(sorted(left))}"
                 plan = dataclasses.replace(plan, warnings=(*plan.warnings, warning))
+        decomposed = None if self.replay is not None else self._decomposed[len(self.plans)]
+        plan, findings = policed(plan, graph, self._policy, self._asked, decomposed)
         self.plans.append(plan)
         if self.scout:
-            raise Scouted(plan)
+            raise Scouted(plan, answers, findings)
+        insist_on(findings)
         self._review(plan, graph)
         tags = write_tags(plan, graph, exported_program)
         return PartitionResult(
@@ -172,13 +191,6 @@ class PlanPartitioner(Partitioner):  # type: ignore[misc]
             if finding.severity == "error":
                 raise LoweringError(f"{finding.message} ({finding.op or 'the whole plan'})")
             self.notes.append(f"{finding.severity}: {finding.message}")
-
-    def _plan(self, graph: OpGraph, program: ExportedProgram, keeping: Keeping) -> Plan:
-        answers = [self._ask(partitioner, graph, program) for partitioner in self._asked]
-        return make_plan(
-            graph, answers, self._asked, self.host, self.config, tuple(keeping.kept),
-            tuple(keeping.warnings),
-        )  # fmt: skip
 
     def _ask(self, partitioner: Any, graph: OpGraph, program: ExportedProgram) -> Answers:
         view = copy.copy(program)
@@ -212,7 +224,7 @@ class PlanPartitioner(Partitioner):  # type: ignore[misc]
         limited = any(
             limits_for(self.host, p.backend, self.config) != Limits() for p in self._asked
         )
-        return limited or len(self._asked) > 1
+        return limited or self._policy.filters or len(self._asked) > 1
 
 
 def _fitting(plan: Plan, graph: OpGraph) -> Plan:

@@ -16,25 +16,39 @@ if TYPE_CHECKING:
 
     from torch.export import ExportedProgram
 
+    from cede.claim import Answers
     from cede.config import Config
     from cede.host import Host
     from cede.planning import Plan
+    from cede.types import Finding
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scouting:
-    """A plan, and the ATen nodes that had to be decomposed for it after all."""
+    """A plan made without compiling.
+
+    Attributes:
+        plan: the plan.
+        dropped: ATen nodes that had to be decomposed for it after all.
+        answers: what each partitioner answered, before the policy.
+        findings: where the plan does not meet the policy.
+    """
 
     plan: Plan
     dropped: frozenset[str]
+    answers: tuple[Answers, ...]
+    findings: tuple[Finding, ...]
 
 
 def scout(
     program: ExportedProgram, host: Host, config: Config, options: Mapping[str, Any]
 ) -> Scouting:
-    """Plan a program from `torch.export.export`; it is left as it is."""
+    """Plan a program from `torch.export.export`; it is left as it is.
+
+    A policy that is not met is only told: nothing is raised for it.
+    """
 
     def attempt(dropped: Collection[str]) -> Scouting:
         partitioner = PlanPartitioner(
@@ -43,7 +57,12 @@ def scout(
         try:
             to_edge_transform_and_lower(program, partitioner=[partitioner])
         except Scouted as done:
-            return Scouting(plan=done.plan, dropped=frozenset(dropped))
+            return Scouting(
+                plan=done.plan,
+                dropped=frozenset(dropped),
+                answers=done.answers,
+                findings=done.findings,
+            )
         except (CedeError, KeptUnclaimed):
             raise
         except Exception as error:
