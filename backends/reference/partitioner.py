@@ -23,7 +23,9 @@ class ReferencePartitioner:
 
     def keeps(self, program: Program) -> Keep:
         """With the option `exact`: every op that can stay whole, so that nothing is decomposed."""
-        return Keep(ops=_whole(program.exported)) if program.options.exact else Keep()
+        if not program.options.exact:
+            return Keep()
+        return Keep(ops=_whole(program.exported), certain=True)
 
     def claim(self, program: Program) -> Iterable[Claim | Refusal]:
         """A claim for every group of ops, or refusals where one of them can't be computed."""

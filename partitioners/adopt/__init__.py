@@ -35,7 +35,8 @@ class Adopted:
     def keeps(self, program: Program) -> Keep:
         """What the stock partitioner wants whole, with its own filter."""
         ops, accepts = self.make(program.options).ops_to_not_decompose(program.exported)
-        return Keep(ops=tuple(ops), accepts=accepts)
+        # With a filter, ExecuTorch itself fails for an op that is kept and then not claimed.
+        return Keep(ops=tuple(ops), accepts=accepts, certain=accepts is not None)
 
     def claim(self, program: Program) -> Iterator[Claim | Refusal]:
         """One claim per unit that the stock partitioner tags, a refusal for every other op."""

@@ -150,6 +150,7 @@ class Vetoed:
         return Keep(
             ops=keep.ops,
             accepts=lambda node: (accepts is None or accepts(node)) and not unless(node),
+            certain=keep.certain,
         )
 
     def claim(self, program: Program) -> Iterator[Claim | Refusal]:

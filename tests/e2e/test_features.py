@@ -181,24 +181,27 @@ def test_dynamically_quantized_linear_is_delegated_and_right(bits: int) -> None:
     assert (got - wanted).norm() / wanted.norm() < 1e-2
 
 
+KEEPER = """\
+import cede
+class Keeper:
+    name, backend = 'keeper', 'reference'
+    def keeps(self, program):
+        import torch
+        a = torch.ops.aten
+        return cede.Keep(ops=(a.linear.default, a.hardswish.default, a.view.default))
+    def claim(self, program):
+        reason = cede.Reason(code=cede.Code.DECLINED, detail='never takes anything')
+        for op in program.graph.ops:
+            yield cede.Refusal(partitioner=self.name, op=op.id, reason=reason)
+@cede.hookimpl
+def cede_partitioners():
+    yield Keeper()
+"""
+
+
 def test_an_op_kept_whole_and_not_claimed_is_decomposed_after_all(tmp_path: Any) -> None:
     plugin = tmp_path / "keeper.py"
-    plugin.write_text(
-        "import cede\n"
-        "class Keeper:\n"
-        "    name, backend = 'keeper', 'reference'\n"
-        "    def keeps(self, program):\n"
-        "        import torch\n"
-        "        a = torch.ops.aten\n"
-        "        return cede.Keep(ops=(a.linear.default, a.hardswish.default, a.view.default))\n"
-        "    def claim(self, program):\n"
-        "        reason = cede.Reason(code=cede.Code.DECLINED, detail='never takes anything')\n"
-        "        for op in program.graph.ops:\n"
-        "            yield cede.Refusal(partitioner=self.name, op=op.id, reason=reason)\n"
-        "@cede.hookimpl\n"
-        "def cede_partitioners():\n"
-        "    yield Keeper()\n"
-    )
+    plugin.write_text(KEEPER)
     config = cede.load_config(
         None, [f"plugins.files=[{plugin}]", "backends=[reference]", "partitioners=[keeper]"]
     )
@@ -227,3 +230,21 @@ def test_state_and_trained_weights_in_an_existing_script(trainable: bool) -> Non
             wanted = model(*call)
         for mine, other in zip(loaded.run(list(call)), wanted, strict=True):
             torch.testing.assert_close(mine, other)
+
+
+def test_kept_and_not_claimed_in_an_existing_script(tmp_path: Any) -> None:
+    from executorch.exir import to_edge_transform_and_lower
+
+    (tmp_path / "keeper.py").write_text(KEEPER)
+    config = cede.load_config(
+        None,
+        [f"plugins.files=[{tmp_path / 'keeper.py'}]", "backends=[reference]",
+         "partitioners=[keeper]"],
+    )  # fmt: skip
+    model = nn.Sequential(nn.Linear(6, 4), nn.Hardswish()).eval()
+    x = torch.randn(3, 6)
+    ours = cede.partitioner(config=config)
+    edge = to_edge_transform_and_lower(torch.export.export(model, (x,)), partitioner=[ours])
+    got = load(edge.to_executorch().buffer, {}).run([x])
+    torch.testing.assert_close(got[0], model(x).detach())
+    assert not ours.plan.kept

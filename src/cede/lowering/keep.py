@@ -30,6 +30,7 @@ class Keeping:
     Attributes:
         kept: names of the ATen nodes that were kept, in graph order.
         warnings: requests that can't be met, each a sentence.
+        certain: whether every partitioner promises to claim what it wants whole.
     """
 
     def __init__(
@@ -53,6 +54,7 @@ class Keeping:
         self.only = None if only is None else frozenset(only)
         self.kept: dict[str, Any] = {}
         self.warnings: list[str] = []
+        self.certain = True
 
     def request(self, program: ExportedProgram) -> tuple[list[Any], Callable[[Node], bool] | None]:
         """What `ops_to_not_decompose` answers for an ATen program."""
@@ -102,6 +104,7 @@ class Keeping:
         try:
             keep: Keep = partitioner.keeps(view)
             ops = tuple(keep.ops)
+            self.certain = self.certain and (keep.certain or not ops)
         except KeyboardInterrupt:
             raise
         except BaseException as error:

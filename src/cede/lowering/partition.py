@@ -221,6 +221,8 @@ class PlanPartitioner(Partitioner):  # type: ignore[misc]
         ops, _ = keeping.request(program)
         if not ops:
             return False
+        if not keeping.certain:
+            return True
         limited = any(
             limits_for(self.host, p.backend, self.config) != Limits() for p in self._asked
         )

@@ -98,10 +98,13 @@ class Keep:
         ops: `torch._ops.OpOverload`s; they must neither alias nor mutate.
         accepts: asked for each such `torch.fx.Node` of the ATen program: False decomposes this
             one all the same. None keeps them all.
+        certain: whether what is kept will be claimed, unless a rival, a limit or a policy takes it
+            away. Where it isn't, an existing export script pays for a planning run beforehand.
     """
 
     ops: tuple[Any, ...] = ()
     accepts: Callable[[Any], bool] | None = None
+    certain: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
