@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import importlib.util
 import sys
+from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 
@@ -132,3 +133,19 @@ ZOO: dict[str, Callable[[], Made]] = {
     "bert": bert,
     "llama": llama,
 }
+
+
+class Exported(NamedTuple):
+    """A model, what it is called with, and its program."""
+
+    model: torch.nn.Module
+    args: tuple[Any, ...]
+    program: torch.export.ExportedProgram
+
+
+@cache
+def exported(name: str) -> Exported:
+    """A model of the zoo, exported once in a test run."""
+    model, args = ZOO[name]()
+    with torch.no_grad():
+        return Exported(model, args, torch.export.export(model, args))

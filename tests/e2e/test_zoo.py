@@ -10,22 +10,15 @@ import torch
 from executorch.backends.xnnpack.partition.xnnpack_partitioner import XnnpackPartitioner
 from executorch.devtools.backend_debug import get_delegation_info
 from executorch.exir import to_edge_transform_and_lower
-from tests.zoo import ZOO
+from tests.zoo import ZOO, exported
 
 import cede
 from cede.types import Code
 
 
 @cache
-def made(name: str) -> tuple[torch.nn.Module, tuple[Any, ...], torch.export.ExportedProgram]:
-    model, args = ZOO[name]()
-    with torch.no_grad():
-        return model, args, torch.export.export(model, args)
-
-
-@cache
 def lowered(name: str) -> Any:
-    return cede.lower(made(name)[2], config="xnnpack-fp32")
+    return cede.lower(exported(name).program, config="xnnpack-fp32")
 
 
 class _Counted(Exception):
@@ -46,7 +39,7 @@ class _Stock(XnnpackPartitioner):
 
 @pytest.mark.parametrize("name", ZOO)
 def test_right_numbers_in_the_runtime(name: str) -> None:
-    model, args, _ = made(name)
+    model, args, _ = exported(name)
     with torch.no_grad():
         wanted = model(*args)
     assert wanted.std() > 1e-3, "a model whose output is flat proves nothing"
@@ -72,7 +65,7 @@ def test_every_op_has_one_answer_of_every_partitioner(name: str) -> None:
 def test_no_worse_than_the_stock_partitioner(name: str) -> None:
     stock = _Stock()
     with pytest.raises(_Counted):
-        to_edge_transform_and_lower(made(name)[2], partitioner=[stock])
+        to_edge_transform_and_lower(exported(name).program, partitioner=[stock])
     plan = lowered(name).plan
     assert len(plan.delegations) <= len(stock.result.partition_tags)
     missing = stock.taken - set(plan.delegation_of())
@@ -99,7 +92,7 @@ def test_totals_agree_with_get_delegation_info(name: str) -> None:
 
 @pytest.mark.parametrize("name", ZOO)
 def test_the_reference_backend_takes_it_whole(name: str) -> None:
-    model, args, program = made(name)
+    model, args, program = exported(name)
     result = cede.lower(program, config="reference")
     assert len(result.plan.delegations) == 1
     assert set(result.plan.delegation_of()) == {op.id for op in result.graph.ops}
