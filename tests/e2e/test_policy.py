@@ -195,3 +195,6 @@ def test_an_unmet_policy_exits_4_with_every_reason(norms: str) -> None:
     assert result.exit_code == 4
     assert "policy.fallback of override is error: outside every delegate: 5 ops" in result.stderr
     assert result.stderr.count("xnnpack: unknown-op: ") == 5
+    result = cede_("explain", norms, "aten_native_group_norm_default", "policy.fallback=error")
+    assert result.exit_code == 0, result.output
+    assert "unknown-op" in result.stdout

@@ -106,9 +106,11 @@ def explain(
     answer, where the op comes from, its arguments, and the delegates of its neighbours.
     """
     from cede.reporting import explain as explained
+    from cede.reporting import make_report
 
-    found = planned(model, options.load(config, backends, overrides), quiet)
-    click.echo(explained(found, op), nl=False)
+    # an unmet policy is a reason to ask, not one to refuse
+    found = asked(model, options.load(config, backends, overrides), quiet)
+    click.echo(explained(make_report(found.plan, found.graph), op), nl=False)
 
 
 def planned(model: str, config: Config, quiet: bool) -> Report:
