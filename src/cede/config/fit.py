@@ -64,22 +64,17 @@ def fit(kind: type, values: Mapping[Any, Any], path: str, problems: Problems) ->
             problems.add(at, f"unknown key; {near}")
             continue
         hint = hints[key]
-        each = _list_value(hint)
-        is_section = _dataclass_of(hint) is not None or get_origin(hint) is dict
-        if value is None and (is_section or _dataclass_of(each)):
+        if value is None and _is_section(hint):
             continue
         if (inner := _dataclass_of(hint)) is not None and isinstance(value, Mapping):
             made[key] = fit(inner, value, at, problems)
         elif (inner := _dataclass_of(_dict_value(hint))) and isinstance(value, Mapping):
             made[key] = _fit_each(inner, value, at, problems)
-        elif (inner := _dataclass_of(each)) and isinstance(value, list):
-            check = known[key].metadata.get("each", _no_problem)
-            made[key] = _fit_list(inner, value, at, check, problems)
+        elif (inner := _dataclass_of(_list_value(hint))) and isinstance(value, list):
+            made[key] = _fit_list(inner, value, at, known[key].metadata, problems)
         elif _assign(node, key, value, hint, at, problems):
             made[key] = _plain(node[key], hint)
-            _check_bounds(made[key], known[key].metadata, at, problems)
-            if wrong := known[key].metadata.get("check", _no_problem)(made[key]):
-                problems.add(at, wrong)
+            _check(made[key], known[key].metadata, at, problems)
     return _make(kind, made, values, path, problems)
 
 
@@ -111,8 +106,9 @@ def _fit_each(inner: type, values: Mapping[Any, Any], at: str, problems: Problem
 
 
 def _fit_list(
-    inner: type, values: list[Any], at: str, check: Callable[[Any], str], problems: Problems
+    inner: type, values: list[Any], at: str, rules: Mapping[str, Any], problems: Problems
 ) -> Any:
+    check: Callable[[Any], str] = rules.get("each", _no_problem)
     made = []
     for i, value in enumerate(values):
         here, before = f"{at}[{i}]", len(problems.lines)
@@ -163,10 +159,12 @@ def _plain(value: Any, hint: Any) -> Any:
     return tuple(value) if wants_tuple and isinstance(value, list) else value
 
 
-def _check_bounds(value: Any, bounds: Mapping[str, Any], at: str, problems: Problems) -> None:
-    if not bounds or not isinstance(value, (int, float)):
+def _check(value: Any, rules: Mapping[str, Any], at: str, problems: Problems) -> None:
+    if wrong := rules.get("check", _no_problem)(value):
+        problems.add(at, wrong)
+    if not rules or not isinstance(value, (int, float)):
         return
-    least, above, most = (bounds.get(key) for key in ("least", "above", "most"))
+    least, above, most = (rules.get(key) for key in ("least", "above", "most"))
     if not math.isfinite(value):
         problems.add(at, f"is {value:g}, must be a finite number")
     elif least is not None and value < least:
@@ -186,6 +184,11 @@ def _dataclass_of(hint: Any) -> type | None:
 
 def _dict_value(hint: Any) -> Any:
     return get_args(hint)[1] if get_origin(hint) is dict else None
+
+
+def _is_section(hint: Any) -> bool:
+    sections = _dataclass_of(hint), _dataclass_of(_list_value(hint))
+    return any(sections) or get_origin(hint) is dict
 
 
 def _list_value(hint: Any) -> Any:

@@ -42,7 +42,10 @@ def what_if(
         ConfigError: a backend that was not asked, an operator that the program lacks or that the
             backend claims already, or nothing to change.
     """
-    words = []
+    if not support and not without:
+        raise ConfigError(
+            "nothing to change: give an operator to support or a backend to do without"
+        )
     answers = asked.answers
     for pattern, backend in support:
         _check_backend(asked, backend)
@@ -50,20 +53,20 @@ def what_if(
             raise ConfigError(
                 f"{backend} can't support {pattern} and not be there; give one of both"
             )
-        wanted = _wanted(asked, pattern, backend)
-        answers = supporting(asked, answers, wanted, backend)
-        words.append(f"{pattern} on {backend}")
-    change = f"supporting {', '.join(words)}" if words else ""
+        answers = supporting(asked, answers, _wanted(asked, pattern, backend), backend)
     for backend in without:
         _check_backend(asked, backend)
         answers = tuple(given for given in answers if asked.backends.get(_who(given)) != backend)
+    return compared(asked, answers, _words(support, without))
+
+
+def _words(support: Sequence[tuple[str, str]], without: Sequence[str]) -> str:
+    words = []
+    if support:
+        words.append(f"supporting {', '.join(f'{op} on {backend}' for op, backend in support)}")
     if without:
-        change = f"{change} without {', '.join(without)}".strip()
-    if not change:
-        raise ConfigError(
-            "nothing to change: give an operator to support or a backend to do without"
-        )
-    return compared(asked, answers, change)
+        words.append(f"without {', '.join(without)}")
+    return " ".join(words)
 
 
 def compared(asked: Asked, answers: Sequence[Answers], change: str) -> Comparison:
