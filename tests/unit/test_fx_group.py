@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import inspect
+import operator
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from executorch.exir.backend.canonical_partitioners.group_partitioner import GroupBasedPartitioner
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.unit.fx_graphs import Made, Supports, graphs, ladder, legal, names
+from tests.unit.fx_graphs import Made, Supports, graphs, ladder, legal, names, pair
 
 from cede.fx import GroupPartitioner
 
@@ -82,6 +83,21 @@ def test_a_group_stays_together(kind: type) -> None:
         found = proposed(kind, module, "n0", "n2", "n3", groups=[[n[2], n[other]]])
         assert len(found) == 2
         assert {"n2", f"n{other}"} in names(found)
+
+
+def test_a_producer_stays_where_its_getitem_has_a_group() -> None:
+    # n2 is alone; pair could join it, with its getitem
+    module, n = ladder((0, 1), (1, 2), size=4)
+    graph = module.graph
+    with graph.inserting_before(graph.output_node()):
+        made = graph.create_node("call_function", pair, n[0].args, name="pair")
+        first = graph.create_node("call_function", operator.getitem, (made, 0), name="first")
+    graph.output_node().args = ((*n, first),)
+    support = Supports("n0", "n2", "n3", "pair", "first")
+    free = GroupPartitioner(module, support).propose_partitions()
+    assert names(free) == [{"n2", "pair", "first"}, {"n0", "n3"}]
+    bound = GroupPartitioner(module, support, node_groups=[[n[3], first]]).propose_partitions()
+    assert names(bound) == [{"n0", "n3", "pair", "first"}]
 
 
 @BOTH

@@ -71,7 +71,7 @@ def _filled(
     picks: Collection[Node],
     fixed: set[Node],
 ) -> Home:
-    moved, sums = dict(home), _sums(home, weights)
+    moved, sums, stay = dict(home), _sums(home, weights), set(fixed)
     lonely = sorted(place for place, count in sums.items() if count == ENOUGH - 1)
     latest: dict[Node, int] = {}  # the last partition that a node could stand in or before
     end = max(sums, default=0)
@@ -79,7 +79,9 @@ def _filled(
         mine = moved.get(node)
         bounds = [_bound(user, mine, moved, latest, picks) for user in node.users]
         latest[node] = last = min(bounds, default=end)
-        if mine is None or node in picks or node in fixed:
+        if node in picks and node in stay:
+            stay.add(node.all_input_nodes[0])
+        if mine is None or node in picks or node in stay:
             continue
         at = bisect(lonely, last) - 1
         if at >= 0 and lonely[at] > mine and 0 < weights[node] <= sums[mine] - ENOUGH:
