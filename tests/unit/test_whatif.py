@@ -135,6 +135,7 @@ def test_the_policy_holds_in_a_what_if() -> None:
         ({"without": ["pp"]}, "backend pp was not asked; did you mean"),
         ({"support": [("aten.norm", "z")]}, "backend z was not asked; known: p"),
         ({"support": [("aten.nrom", "p")]}, "aten.nrom: the program has no such op: no op is like"),
+        ({"support": [("", "p")]}, "no operator to support on p; give one"),
         ({"support": [("aten.op", "p")]}, "aten.op: p refuses none of these 4 ops"),
         ({"support": [("aten.norm", "p")], "without": ["p"]}, "p can't support aten.norm and not"),
     ],

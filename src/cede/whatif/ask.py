@@ -123,6 +123,8 @@ def _check_backend(asked: Asked, backend: str) -> None:
 
 
 def _wanted(asked: Asked, pattern: str, backend: str) -> list[str]:
+    if not pattern:
+        raise ConfigError(f"no operator to support on {backend}; give one, such as aten.add")
     graph, selector = asked.graph, SelectorConfig(op=pattern)
     found = [op for op in chosen(selector, graph) if graph.op(op).target != "getitem"]
     if not found:

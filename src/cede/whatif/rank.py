@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 SETTLES = 50
 """How many operators are tried at most."""
 
-EFFORT = 1_000_000
+EFFORT = 200_000
 """How many ops are settled at most, all tries together; one try is always made."""
 
 
