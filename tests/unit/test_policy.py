@@ -240,15 +240,16 @@ def test_rules_that_match_no_op_are_warned_of() -> None:
     )
 
 
-def test_a_rule_whose_ops_had_to_be_decomposed_says_so() -> None:
-    rules = policy("exclude=['op:aten.linear,dtype:float32']")
-    (text,) = unmatched(rules, program("a"), {"linear_3": "aten.linear.default"})
+def test_a_rule_by_id_is_told_what_had_to_be_decomposed() -> None:
+    graph = program("a")
+    (text,) = unmatched(policy("exclude=['name:linear_3']"), graph, ["linear_3", "linear_4"])
     assert text == (
-        "policy.exclude[0] of override (op:aten.linear,dtype:float32) matches no op any more:"
-        " linear_3 went to no delegate and had to be decomposed, and the rule does not know the"
-        " parts; select by module or layer"
+        "policy.exclude[0] of override (name:linear_3) matches no op: no name is like 'linear_3';"
+        " known: a (linear_3, linear_4 went to no delegate and had to be decomposed; if the rule"
+        " was about that, select by module or layer)"
     )
-    assert "any more" not in unmatched(policy("exclude=[module:a]"), program("a"), {"x": "y"})[0]
+    (text,) = unmatched(policy("exclude=[module:b]"), graph, ["linear_3"])
+    assert text.endswith("no module is like 'b'; there are none")
 
 
 def test_overall_limits_are_part_of_the_policy() -> None:

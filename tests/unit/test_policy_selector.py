@@ -66,6 +66,14 @@ def test_what_is_selected(text: str, ids: str) -> None:
     assert str(selector) == text
 
 
+def test_an_operator_is_also_the_one_that_it_was_decomposed_from() -> None:
+    part = replace(GRAPH.op("add"), origin="aten.group_norm.default")
+    graph = OpGraph(ops=(part,))
+    for pattern in ("aten.group_norm", "aten.group_norm.default", "aten.add", "aten.*_norm*"):
+        assert chosen(SelectorConfig(op=pattern), graph) == ("add",)
+    assert nearest(SelectorConfig(op="aten.grup_norm"), graph).endswith("mean aten.group_norm?")
+
+
 def test_a_getitem_without_a_producer_stands_for_itself() -> None:
     alone = replace(GRAPH.op("getitem"), inputs=("x",))
     assert chosen(SelectorConfig(op="getitem"), OpGraph(ops=(alone,))) == ("getitem",)

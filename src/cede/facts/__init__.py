@@ -12,7 +12,7 @@ from torch.fx import GraphModule, Node
 from cede.facts.arguments import arguments, scoped, target_name
 from cede.facts.fingerprint import fingerprint
 from cede.facts.flops import flops_of
-from cede.facts.places import layer_of, module_of, source_of
+from cede.facts.places import layer_of, module_of, origin_of, source_of
 from cede.facts.tensors import UNBOUNDED, fact_of, facts_of, whole
 from cede.types import GraphInput, InputKind, Op, OpGraph, SymbolBounds
 
@@ -125,10 +125,11 @@ class _Reader:
         inputs = tuple(
             scoped(used.name, scope) for used in node.all_input_nodes if used.name not in branches
         )
+        target, origin = target_name(node.target), origin_of(node)
         self.ops.append(
             Op(
                 id=scoped(node.name, scope),
-                target=target_name(node.target),
+                target=target,
                 args=arguments(node, scope, branches),
                 inputs=inputs,
                 outputs=facts_of(node.meta.get("val"), self.bounds),
@@ -138,6 +139,7 @@ class _Reader:
                 scope=scope,
                 branches=tuple(dict.fromkeys(branches.values())),
                 flops=flops_of(node, self.bounds),
+                origin="" if origin == target else origin,
             )
         )
 

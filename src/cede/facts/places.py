@@ -1,4 +1,4 @@
-"""Where an op comes from: module path, source line, layer."""
+"""Where an op comes from: module path, source line, layer, operator before decomposition."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from torch.fx import Node
 
 _FRAME = re.compile(r'File "([^"]+)", line (\d+)')
+_OPERATOR = re.compile(r"[a-z]\w*\.\w+\.\w+")
 # Some of torch's own passes leave a path relative to its parent.
 _TORCH = (os.path.dirname(torch.__file__) + os.sep, f"torch{os.sep}", "<")
 
@@ -39,6 +40,22 @@ def source_of(node: Node) -> str:
     """ "file.py:12" of the innermost frame outside torch itself, "" if unknown."""
     trace = node.meta.get("stack_trace")
     return _source(trace) if trace else ""
+
+
+def origin_of(node: Node) -> str:
+    """The operator of the exported program that became this node, "" if unknown.
+
+    torch notes for each node the one it was traced from (`NodeSource`); the first of that chain
+    with the name of an operator is what the program had.
+    """
+    found = ""
+    sources = node.meta.get("from_node")
+    while sources:
+        name = str(sources[0].target)
+        if _OPERATOR.fullmatch(name):
+            found = name
+        sources = sources[0].from_node
+    return found
 
 
 @lru_cache(maxsize=4096)

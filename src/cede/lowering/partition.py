@@ -101,7 +101,7 @@ class PlanPartitioner(Partitioner):  # type: ignore[misc]
         self._policy = read_policy(config)
         # ExecuTorch decomposes every method before it partitions the first: one entry a method.
         self._keepings: list[Keeping] = []
-        self._decomposed: list[dict[str, str]] = []
+        self._decomposed: list[list[str]] = []
 
     @property
     def plan(self) -> Plan | None:
@@ -130,8 +130,7 @@ class PlanPartitioner(Partitioner):  # type: ignore[misc]
             found = scout(program, self.host, self.config, self.options)
             self._keepings[-1] = self._keep(found.dropped)
         dropped = self._keepings[-1].dropped
-        nodes = (node for node in program.graph.nodes if node.name in dropped)
-        self._decomposed.append({node.name: str(node.target) for node in nodes})
+        self._decomposed.append([n.name for n in program.graph.nodes if n.name in dropped])
         return program
 
     def _keep(self, dropped: Collection[str] = ()) -> Keeping:

@@ -9,7 +9,7 @@ from cede.errors import PolicyError
 from cede.policy import judge, unmatched
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Sequence
 
     from cede.planning import Plan
     from cede.policy import Policy
@@ -21,7 +21,7 @@ def policed(
     graph: OpGraph,
     policy: Policy,
     partitioners: Sequence[Partitioner],
-    decomposed: Mapping[str, str] | None,
+    decomposed: Collection[str] | None,
 ) -> tuple[Plan, tuple[Finding, ...]]:
     """The plan with what the policy warns of, and the findings on where it is not met.
 
@@ -30,7 +30,7 @@ def policed(
         graph: the facts.
         policy: the rules.
         partitioners: those that were asked.
-        decomposed: operators by name of the ATen nodes that could not stay whole; None for a
+        decomposed: names of the ATen nodes that could not stay whole; None for a
             plan from elsewhere, whose warnings were given when it was made.
     """
     findings = judge(policy, graph, plan, {p.name: p.backend for p in partitioners})

@@ -50,7 +50,7 @@ def nearest(selector: SelectorConfig, graph: OpGraph) -> str:
 def _names(field: str, op: Op) -> Iterable[str]:
     """What a pattern of that field could have been, for suggestions."""
     if field == "op":
-        return (op.kind,)
+        return (name for name in op.operators if name.count(".") < 2)
     if field in ("module", "layer"):
         words = getattr(op, field).split(".")
         return (".".join(words[: i + 1]) for i in range(len(words)))
@@ -58,7 +58,7 @@ def _names(field: str, op: Op) -> Iterable[str]:
 
 
 _FIELDS: dict[str, Callable[[Op], Iterable[str]]] = {
-    "op": lambda op: (op.target, op.kind),
+    "op": lambda op: op.operators,
     "name": lambda op: (op.id,),
     "regex": lambda op: (op.id,),
     "module": lambda op: (op.module,),

@@ -108,6 +108,8 @@ class Op:
         scope: "" at the top, else the branch it belongs to ("cond/true_graph_0").
         branches: scopes of the subgraphs that a control-flow op runs.
         flops: floating-point operations (a multiply-add counts two), 0 for pure data movement.
+        origin: operator of the exported program that it was decomposed from
+            ("aten.linear.default"), "" where that is the same or unknown.
     """
 
     id: str
@@ -121,6 +123,7 @@ class Op:
     scope: str = ""
     branches: tuple[str, ...] = ()
     flops: int = 0
+    origin: str = ""
 
     def arg(self, name: str) -> Argument:
         """The argument of that name. Raises KeyError if the schema has none."""
@@ -132,8 +135,13 @@ class Op:
     @property
     def kind(self) -> str:
         """The operator without overload: "aten.addmm" for "aten.addmm.default"."""
-        head, dot, _ = self.target.rpartition(".")
-        return head if dot and "." in head else self.target
+        return _kind(self.target)
+
+    @property
+    def operators(self) -> tuple[str, ...]:
+        """The operator and the one it was decomposed from, each without and with overload."""
+        names = (self.target, self.origin) if self.origin else (self.target,)
+        return tuple(dict.fromkeys(name for full in names for name in (_kind(full), full)))
 
     @property
     def bookkeeping(self) -> bool:
@@ -153,6 +161,11 @@ class Op:
         if self.source:
             parts.append(f"at {self.source}")
         return " ".join(parts)
+
+
+def _kind(target: str) -> str:
+    head, dot, _ = target.rpartition(".")
+    return head if dot and "." in head else target
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
