@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from importlib.resources import files
 from typing import TYPE_CHECKING
 
 from cede.backends.reference.partitioner import ReferencePartitioner
+from cede.costs import read_rates
 from cede.hookspec import hookimpl
 from cede.types import Backend
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from cede.types import LoadedProgram, Partitioner
+    from cede.types import LoadedProgram, Partitioner, Rates
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,8 +44,13 @@ def cede_backends() -> Iterator[Backend]:
         delegate_id="CedeReferenceBackend",
         options=ReferenceOptions,
         register=_register,
+        rates=_rates,
         load=_load,
     )
+
+
+def _rates() -> Rates:
+    return read_rates(files("cede.backends.reference") / "rates.yaml")
 
 
 def _register() -> None:

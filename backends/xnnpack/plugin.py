@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 from cede.backends.xnnpack.vetoes import (
@@ -11,6 +12,7 @@ from cede.backends.xnnpack.vetoes import (
     lost_dequantize,
     weight_only,
 )
+from cede.costs import read_rates
 from cede.hookspec import hookimpl
 from cede.partitioners.adopt import Adopted
 from cede.partitioners.rules import Vetoed
@@ -19,7 +21,7 @@ from cede.types import Backend
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from cede.types import Partitioner
+    from cede.types import Partitioner, Rates
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,6 +45,10 @@ def _register() -> None:
     import executorch.backends.xnnpack.xnnpack_preprocess  # noqa: F401
 
 
+def _rates() -> Rates:
+    return read_rates(files("cede.backends.xnnpack") / "rates.yaml")
+
+
 @hookimpl
 def cede_partitioners() -> Iterator[Partitioner]:
     """The stock partitioner, minus what its delegate computes wrongly."""
@@ -57,5 +63,9 @@ def cede_partitioners() -> Iterator[Partitioner]:
 def cede_backends() -> Iterator[Backend]:
     """The CPU delegate that comes in ExecuTorch's wheel."""
     yield Backend(
-        name="xnnpack", delegate_id="XnnpackBackend", register=_register, options=XnnpackOptions
+        name="xnnpack",
+        delegate_id="XnnpackBackend",
+        register=_register,
+        rates=_rates,
+        options=XnnpackOptions,
     )

@@ -2,10 +2,18 @@
 
 from cede.config.load import load_config, ready_configs
 from cede.config.options import check_options
-from cede.config.schema import CheckConfig, Config, LimitsConfig, PluginsConfig, PolicyConfig
+from cede.config.schema import (
+    ROOFLINE,
+    CheckConfig,
+    Config,
+    LimitsConfig,
+    PluginsConfig,
+    PolicyConfig,
+)
 from cede.config.selectors import SelectorConfig
 
 __all__ = [
+    "ROOFLINE",
     "CheckConfig",
     "Config",
     "LimitsConfig",

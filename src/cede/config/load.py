@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cede.config.fit import Problems, fit
-from cede.config.schema import Config
+from cede.config.schema import ROOFLINE, Config
 from cede.errors import ConfigError
 from cede.nearest import suggestion
 
@@ -46,6 +46,9 @@ def load_config(source: Config | Path | str | None = None, overrides: Sequence[s
     config.plugins.files = [
         str((folder / Path(file).expanduser()).resolve()) for file in config.plugins.files
     ]
+    if config.costs not in ("", ROOFLINE):
+        folder = Path.cwd() if config.origin("costs") == OVERRIDE else base
+        config.costs = str((folder / Path(config.costs).expanduser()).resolve())
     return config
 
 

@@ -18,6 +18,9 @@ def _fallback(word: str) -> str:
 
 COUNT = {"least": 0}
 SECONDS = {"above": 0, "most": threading.TIMEOUT_MAX}
+ROOFLINE = "roofline"
+"""What `Config.costs` says for the default costs."""
+
 TOLERANCE = {"least": 0}
 
 
@@ -97,7 +100,10 @@ class Config:
         options: per backend, checked against the backend's own options.
         limits: per backend.
         policy: which ops may, must or must not go where, whatever is claimed.
-        settle: how rivals are settled.
+        settle: how rivals are settled: "priority" or "cost".
+        costs: what predictions are made from: a profile of `cede calibrate`, relative to the
+            config file (`load_config` makes it absolute); "roofline" for the defaults; empty for
+            the defaults in cost mode and for no predictions otherwise.
         strict: whether a silent loss (an op left, a plugin failed) is an error.
         seconds: how long one partitioner may take to answer.
         plugins: which plugins are loaded.
@@ -112,6 +118,7 @@ class Config:
     limits: dict[str, LimitsConfig] = field(default_factory=dict)
     policy: PolicyConfig = field(default_factory=PolicyConfig)
     settle: str = "priority"
+    costs: str = ""
     strict: bool = False
     seconds: float = field(default=120.0, metadata=SECONDS)
     plugins: PluginsConfig = field(default_factory=PluginsConfig)

@@ -6,8 +6,10 @@ import dataclasses
 from typing import TYPE_CHECKING
 
 from cede.errors import PlanError
+from cede.lowering.costing import costs_for
 from cede.planning import Plan
 from cede.policy import apply, read_policy
+from cede.policy.selector import chosen
 from cede.settle import check_settlement
 from cede.types import Contest, Limits
 
@@ -17,7 +19,7 @@ if TYPE_CHECKING:
     from cede.claim import Answers
     from cede.config import Config
     from cede.host import Host
-    from cede.types import Delegation, OpGraph, Partitioner, Settlement
+    from cede.types import Costs, Delegation, OpGraph, Partitioner, Settlement
 
 
 def make_plan(
@@ -33,8 +35,7 @@ def make_plan(
 
     Args:
         graph: the facts.
-        answers: one per partitioner, in the same order.
-        partitioners: in priority order.
+        answers, partitioners: one of each, in priority order.
         host: settles, and knows where each record came from.
         config: policy, limits and mode.
         kept: names of the ATen nodes kept whole.
@@ -44,7 +45,9 @@ def make_plan(
         PlanError: a plugin's own settling gave an impossible outcome.
     """
     names = tuple(dict.fromkeys(p.backend for p in partitioners))
-    answers, settlement, notes = settled(graph, answers, partitioners, host, config)
+    costs, notes = costs_for(graph, answers, names, host, config)
+    answers, settlement, more = settled(graph, answers, partitioners, host, config, costs)
+    told = tuple(text for given in answers for text in given.warnings)
     if faults := check_settlement(graph, settlement):
         raise PlanError("settling gave an impossible plan: " + "; ".join(faults[:5]))
     return Plan(
@@ -55,8 +58,9 @@ def make_plan(
         kept=kept,
         partitioners=tuple(host.source("partitioner", p.name) for p in partitioners),
         backends=tuple(host.source("backend", name) for name in names),
-        warnings=(*warnings, *(text for given in answers for text in given.warnings), *notes),
+        warnings=(*warnings, *told, *notes, *more),
         graph=graph,
+        costs=costs,
     )
 
 
@@ -66,13 +70,24 @@ def settled(
     partitioners: Sequence[Partitioner],
     host: Host,
     config: Config,
+    costs: Costs | None = None,
 ) -> tuple[tuple[Answers, ...], Settlement, tuple[str, ...]]:
-    """What the policy leaves of the answers, the settlement of that, and warnings."""
+    """What the policy leaves of the answers, the settlement of that, and warnings.
+
+    Costs that cost mode needs and that are not given are found out.
+    """
     policy = read_policy(config)
     left = apply(policy, graph, answers)
     names = tuple(dict.fromkeys(p.backend for p in partitioners))
     contest = _contest(graph, left, partitioners, names, host, config)
-    settlement, notes = host.settle(dataclasses.replace(contest, overall=policy.overall))
+    rules = (*policy.pin, *policy.require)
+    contest = dataclasses.replace(
+        contest,
+        overall=policy.overall,
+        wanted=frozenset(op for rule in rules for op in chosen(rule.selector, graph)),
+        costs=costs or costs_for(graph, answers, names, host, config)[0],
+    )
+    settlement, notes = host.settle(contest)
     return left, settlement, notes
 
 

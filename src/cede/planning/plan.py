@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from cede.types import Delegation, Loss, OpGraph, Refusal
+    from cede.types import Costs, Delegation, Loss, OpGraph, Refusal
 
 SCHEMA = 1
 
@@ -40,6 +40,7 @@ class Plan:
         warnings: what the user should know about the plan as a whole.
         method: name of the method it is for.
         graph: the facts it was made from; not part of the JSON, None after loading.
+        costs: what predictions are made from, None for no predictions; not part of the JSON.
     """
 
     fingerprint: str
@@ -53,6 +54,7 @@ class Plan:
     method: str = "forward"
     schema: int = SCHEMA
     graph: OpGraph | None = field(default=None, compare=False, repr=False)
+    costs: Costs | None = field(default=None, compare=False, repr=False)
 
     def delegation_of(self) -> dict[str, Delegation]:
         """Map each delegated op's id to its delegation."""

@@ -40,6 +40,8 @@ def to_csv(report: Report) -> str:
 def delegates_to_csv(report: Report) -> str:
     """One row a delegate; several partitioners are joined by "+"."""
     names = [field.name for field in fields(DelegateTotal)]
+    if report.prediction is None:
+        names.remove("predicted_seconds")
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(names)
@@ -63,13 +65,27 @@ def to_json(report: Report) -> str:
         "partitioners": [_source(given) for given in plan.partitioners],
         "backends": [_source(given) for given in plan.backends],
         "totals": asdict(report.totals),
-        "delegates": [asdict(given) for given in report.by_delegate],
+        "delegates": [_delegate(given) for given in report.by_delegate],
         "by_type": [asdict(given) for given in report.by_type],
         "by_module": [asdict(given) for given in report.by_module],
         "ops": [_row(row) for row in report.rows],
         "warnings": list(plan.warnings),
     }
+    if (found := report.prediction) is not None:
+        data["predicted"] = {
+            "seconds": found.seconds,
+            "delegates": sum(given.compute + given.launch for given in found.delegates),
+            "border": found.border,
+            "fallback": found.fallback,
+        }
     return json.dumps(data, indent=1, ensure_ascii=False) + "\n"
+
+
+def _delegate(given: DelegateTotal) -> dict[str, Any]:
+    data = asdict(given)
+    if given.predicted_seconds is None:
+        del data["predicted_seconds"]
+    return data
 
 
 def _source(given: Source) -> dict[str, str]:

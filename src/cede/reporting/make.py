@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from cede.costs import predicted
 from cede.errors import PlanError
 from cede.reporting.records import Answer, Outcome, Report, Row
 from cede.reporting.totals import by_delegate, by_module, by_type, totals
@@ -40,14 +41,16 @@ def make_report(plan: Plan, graph: OpGraph) -> Report:
         _row(op, graph, took.get(op.id), [(name, answers.get((op.id, name))) for name in asked])
         for op in graph.ops
     )
+    prediction = predicted(graph, plan, plan.costs) if plan.costs is not None else None
     return Report(
         rows=rows,
         totals=totals(graph, set(took), len(plan.delegations)),
         by_type=by_type(plan, graph),
         by_module=by_module(rows),
-        by_delegate=by_delegate(rows, plan, graph),
+        by_delegate=by_delegate(rows, plan, graph, prediction),
         plan=plan,
         graph=graph,
+        prediction=prediction,
     )
 
 

@@ -7,6 +7,7 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from cede.costs import Prediction
     from cede.planning import Plan
     from cede.types import OpGraph, Reason
 
@@ -133,6 +134,7 @@ class DelegateTotal:
         bytes_out: of the values that leave it.
         ends: why it is no larger: the first op after it that is left or another delegate's, with
             the reason.
+        predicted_seconds: of one call, launch and borders included; None without costs.
     """
 
     id: str
@@ -143,6 +145,7 @@ class DelegateTotal:
     bytes_in: int
     bytes_out: int
     ends: str
+    predicted_seconds: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -157,6 +160,7 @@ class Report:
         by_delegate: in execution order.
         plan: that it tells about.
         graph: the facts it was made from.
+        prediction: seconds of one call, None where the plan has no costs.
     """
 
     rows: tuple[Row, ...]
@@ -166,6 +170,7 @@ class Report:
     by_delegate: tuple[DelegateTotal, ...]
     plan: Plan = field(repr=False)
     graph: OpGraph = field(repr=False)
+    prediction: Prediction | None = None
 
     @property
     def left(self) -> tuple[Row, ...]:

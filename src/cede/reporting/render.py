@@ -6,9 +6,12 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from cede.costs import seconds
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from cede.costs import Prediction
     from cede.reporting.records import Report, Totals
 
 NARROWEST = 24
@@ -38,6 +41,15 @@ def verdict(sums: Totals) -> str:
     return line + (f"; {sums.bookkeeping} bookkeeping ops apart" if sums.bookkeeping else "")
 
 
+def foreseen(found: Prediction) -> str:
+    """One line with predicted seconds and where they go."""
+    inside = sum(given.compute + given.launch for given in found.delegates)
+    return (
+        f"predicted {seconds(found.seconds)} a call: {seconds(inside)} in delegates, "
+        f"{seconds(found.border)} at their borders, {seconds(found.fallback)} outside"
+    )
+
+
 def text(report: Report, width: int | None = None) -> str:
     """Verdict, delegates, ops, totals and warnings."""
     tables = [_delegates(report), _ops(report), _modules(report), _types(report)]
@@ -63,16 +75,20 @@ def markdown_summary(report: Report) -> str:
 
 
 def _document(report: Report, tables: list[str], head: str) -> str:
-    parts = [verdict(report.totals), *tables]
+    head_lines = [verdict(report.totals)]
+    if report.prediction is not None:
+        head_lines.append(foreseen(report.prediction))
+    parts = ["\n".join(head_lines), *tables]
     if report.plan.warnings:
         parts.append("\n".join([f"{head}Warnings", *(f"- {w}" for w in report.plan.warnings)]))
     return "\n\n".join(parts) + "\n"
 
 
 def _delegates(report: Report) -> Table:
+    extra = () if report.prediction is None else ("predicted",)
     return Table(
         title="Delegates",
-        header=("delegate", "backend", "ops", "FLOPs", "in", "out", "ends at"),
+        header=("delegate", "backend", "ops", "FLOPs", "in", "out", *extra, "ends at"),
         rows=[
             (
                 given.id,
@@ -81,11 +97,12 @@ def _delegates(report: Report) -> Table:
                 quantity(given.flops),
                 quantity(given.bytes_in, "B"),
                 quantity(given.bytes_out, "B"),
+                *([] if given.predicted_seconds is None else [seconds(given.predicted_seconds)]),
                 given.ends,
             )
             for given in report.by_delegate
         ],
-        right=frozenset({2, 3, 4, 5}),
+        right=frozenset(range(2, 6 + len(extra))),
     )
 
 

@@ -11,6 +11,7 @@ from cede.reporting.records import DelegateTotal, ModuleTotal, Row, Totals, Type
 if TYPE_CHECKING:
     from collections.abc import Container, Iterator, Sequence
 
+    from cede.costs import Prediction
     from cede.planning import Plan
     from cede.types import Delegation, OpGraph
 
@@ -106,11 +107,13 @@ def _paths(module: str) -> Iterator[tuple[str, str]]:
         parent = path
 
 
-def by_delegate(rows: Sequence[Row], plan: Plan, graph: OpGraph) -> tuple[DelegateTotal, ...]:
+def by_delegate(
+    rows: Sequence[Row], plan: Plan, graph: OpGraph, prediction: Prediction | None = None
+) -> tuple[DelegateTotal, ...]:
     """One line a delegate, with what crosses its border and why it ends."""
     row_of = {row.op: row for row in rows}
     found = []
-    for given in plan.delegations:
+    for number, given in enumerate(plan.delegations):
         mine = [row_of[op] for op in given.ops]
         found.append(
             DelegateTotal(
@@ -122,6 +125,7 @@ def by_delegate(rows: Sequence[Row], plan: Plan, graph: OpGraph) -> tuple[Delega
                 bytes_in=sum(_nbytes(id, graph) for id in _entering(given, graph)),
                 bytes_out=sum(_nbytes(id, graph) for id in _leaving(given, graph)),
                 ends=_ends(given, graph, row_of),
+                predicted_seconds=prediction.delegates[number].seconds if prediction else None,
             )
         )
     return tuple(found)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = ["check_settlement", "settle"]
 
-MODES = ("priority",)
+MODES = ("priority", "cost")
 
 
 def settle(contest: Contest) -> Settlement:
@@ -36,20 +36,27 @@ def settle(contest: Contest) -> Settlement:
     "priority": the first partitioner in `contest.order` that claims an op has it. A claim goes
     together or not at all unless it is divisible; claims of one backend with the same specs that
     overlap are joined. A getitem goes with its producer, a control-flow op with all its branches.
+    "cost": the same, but claims are left out where that makes the program faster by
+    `contest.costs`; never slower than "priority" by these (`cost`).
     Delegates: the fewest possible for one backend in a scope (`label`), few for several (`wave`).
 
     Every pair of claimed op and partitioner is in exactly one place: a part or a loss.
 
     Raises:
         PluginError: a claim by a partitioner that is not in the order, or of an unknown op.
-        ConfigError: an unknown mode.
+        ConfigError: an unknown mode, or mode "cost" without the costs it needs.
     """
     if contest.mode not in MODES:
         raise ConfigError(f"settle: {contest.mode!r} is no mode; known: {', '.join(MODES)}")
     with _collector_paused():
         index = index_graph(contest.graph)
         pieces = cut(contest, index)
-        held, groups, out = play(contest, index, pieces)
+        if contest.mode == "cost":
+            from cede.settle.cost import cheapest
+
+            held, groups, out = cheapest(contest, index, pieces)
+        else:
+            held, groups, out = play(contest, index, pieces)
         order = tuple(dict.fromkeys(contest.order))
         return Settlement(
             delegations=delegations(index, held, groups, order),

@@ -13,7 +13,7 @@ from cede.settle.untangle import breakable, untangle
 from cede.types import Code, Reason
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from cede.settle.hold import Hold
     from cede.settle.index import Index
@@ -25,10 +25,21 @@ REOFFERS = 8
 
 
 def play(
-    contest: Contest, index: Index, pieces: Sequence[Piece]
+    contest: Contest,
+    index: Index,
+    pieces: Sequence[Piece],
+    barred: Mapping[int, Reason] | None = None,
 ) -> tuple[Hold, list[int], dict[int, Reason]]:
-    """Who holds which op in the end, the delegate of every op (-1: none), and pieces that left."""
-    out = {number: piece.fault for number, piece in enumerate(pieces) if piece.fault}
+    """Who holds which op in the end, the delegate of every op (-1: none), and pieces that left.
+
+    Args:
+        contest: its limits and its backends that take connected delegates only.
+        index: the graph.
+        pieces: in the order in which they are considered.
+        barred: numbers of pieces that are left out from the start.
+    """
+    out = dict(barred or {})
+    out.update({number: piece.fault for number, piece in enumerate(pieces) if piece.fault})
     turn = reoffers = 0
     while True:
         held = hold(pieces, out, index)

@@ -3,6 +3,7 @@
 from cede.types.answers import Claim, Code, Keep, Mark, Partitioner, Program, Reason, Refusal, Spec
 from cede.types.backend import Availability, Backend, Limits, LoadedProgram, NoOptions
 from cede.types.contest import Contest, Delegation, Finding, Loss, Part, Settlement
+from cede.types.costs import Costs, Measured, Rates
 from cede.types.graph import (
     Argument,
     Dim,
@@ -22,6 +23,7 @@ __all__ = [
     "Claim",
     "Code",
     "Contest",
+    "Costs",
     "Delegation",
     "Dim",
     "Finding",
@@ -32,12 +34,14 @@ __all__ = [
     "LoadedProgram",
     "Loss",
     "Mark",
+    "Measured",
     "NoOptions",
     "Op",
     "OpGraph",
     "Part",
     "Partitioner",
     "Program",
+    "Rates",
     "Reason",
     "Ref",
     "Refusal",

@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from cede.types.answers import Spec
+    from cede.types.costs import Rates
     from cede.types.graph import Op
 
 
@@ -83,7 +84,8 @@ class Backend:
         available: what can be done on this machine; quick, imports nothing that may hang.
         register: makes ExecuTorch know the backend's compiler, before lowering.
         compile_specs: compile specs for these options, used for claims that bring none.
-        cost: predicted seconds of one op, None if unknown.
+        rates: what it costs by default, from a data file of the plugin; None if unknown.
+        cost: predicted seconds of one op, None if unknown; goes before the rates.
         limits: bounds on its delegates, unless the config says otherwise.
         connected: whether a delegate must be weakly connected.
         options: a dataclass of options; the config's `options.<name>` is checked against it.
@@ -97,6 +99,7 @@ class Backend:
     available: Callable[[], Availability] = _available
     register: Callable[[], None] = _nothing
     compile_specs: Callable[[Any], Sequence[Spec]] = _no_specs
+    rates: Callable[[], Rates] | None = None
     cost: Callable[[Op], float | None] | None = None
     limits: Limits = field(default_factory=Limits)
     connected: bool = False

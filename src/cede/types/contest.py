@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from cede.types.answers import Claim, Mark, Reason, Spec
+    from cede.types.costs import Costs
     from cede.types.graph import OpGraph
 
 
@@ -25,7 +26,9 @@ class Contest:
         limits: by backend name.
         overall: bounds that hold whatever the backend, `max_delegates` for all together.
         connected: names of backends whose delegates must be weakly connected.
-        mode: how to settle ("priority").
+        mode: how to settle ("priority" or "cost").
+        wanted: ops that "cost" mode leaves to the fallback only where nothing else is possible.
+        costs: what "cost" mode decides by, with rates for each backend that is claimed for.
     """
 
     graph: OpGraph
@@ -35,6 +38,8 @@ class Contest:
     overall: Limits = field(default_factory=Limits)
     connected: frozenset[str] = frozenset()
     mode: str = "priority"
+    wanted: frozenset[str] = frozenset()
+    costs: Costs | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
