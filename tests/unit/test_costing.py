@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 import torch
+from executorch.exir import to_edge_transform_and_lower
 
 import cede
+from cede.calibrate.cases import CASES, single_ops
 from cede.claim import Answers
 from cede.config import Config, load_config
 from cede.costs import Profile, predicted, write_profile
@@ -161,6 +163,26 @@ def test_a_pinned_op_stays_in_cost_mode(program):
     pin = ["settle=cost", "policy.pin=[{op: aten.relu, backend: xnnpack}]"]
     plan = cede.plan(program, load_config("xnnpack-fp32", pin))
     assert any("relu" in op for given in plan.delegations for op in given.ops)
+
+
+def test_what_is_kept_whole_and_does_not_pay_is_decomposed(program, tmp_path: Path):
+    fast = Rates(flops_per_second=1e12, bytes_per_second=1e12)
+    slow = replace(fast, launch_seconds=1.0)
+    file = tmp_path / "p.json"
+    file.write_text(write_profile(Profile(machine={}, fallback=fast, backends={"xnnpack": slow})))
+    wanted = load_config("xnnpack-fp32", ["settle=cost", f"costs={file}"])
+    partitioner = cede.partitioner(config=wanted)
+    edge = to_edge_transform_and_lower(program, partitioner=[partitioner])
+    called = [node.name for node in edge.exported_program().graph.nodes if node.op != "placeholder"]
+    assert any("addmm" in name for name in called)
+    assert not any("linear" in name or "delegate" in name for name in called)
+    assert partitioner.plan is not None
+    assert {loss.reason.code.value for loss in partitioner.plan.losses} == {"too-small"}
+    assert cede.lower(program, config=wanted).plan.delegations == ()
+
+
+def test_the_cases_of_a_calibration_are_counted():
+    assert len(list(single_ops())) == CASES
 
 
 def test_a_bad_profile_ends_planning_with_its_path(program, tmp_path: Path):

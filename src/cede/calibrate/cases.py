@@ -14,6 +14,9 @@ SIZES = ("small", "medium", "large")
 COUNTS = {"small": 2**10, "medium": 2**16, "large": 2**18}
 """Elements of what element-wise ops and reductions get; their rows have `ROW` of them."""
 
+CASES = 36
+"""How many `single_ops` gives."""
+
 ROW = 64
 BETWEEN = "aten.neg"
 """The op that stands between two delegates."""

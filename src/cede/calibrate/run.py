@@ -6,7 +6,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from cede.calibrate.cases import interrupted, negations, products, single_ops
+from cede.calibrate.cases import CASES, interrupted, negations, products, single_ops
 from cede.calibrate.clock import Clock, refused
 from cede.calibrate.fit import Borders, backend_rates, fallback_rates
 from cede.calibrate.machine import describe
@@ -35,6 +35,11 @@ LARGE = 2**15
 """Elements of a large value at a border."""
 
 
+def steps_of(host: Host, config: Config) -> int:
+    """How many steps `calibrate` takes. Raises as it does."""
+    return (1 + len(_targets(host, config)[0])) * (1 + CASES)
+
+
 def calibrate(host: Host, config: Config, step: Step = lambda _: nullcontext()) -> Profile:
     """Measure ExecuTorch's own kernels and every backend that its runtime has here.
 
@@ -42,30 +47,30 @@ def calibrate(host: Host, config: Config, step: Step = lambda _: nullcontext()) 
         host: brings the backends.
         config: its plugins and options; its backends, where it names some, are the only ones
             measured.
-        step: entered around each step, with its name.
+        step: entered around each case, with its name.
 
     Raises:
         ConfigError: a backend that the config names can't run here.
     """
     names, skipped = _targets(host, config)
+    clock = Clock(host, config, "")
     with step("kernels"):
-        clock = Clock(host, config, "")
         kernels = _kernels(clock)
-        samples, more = _samples(clock, "")
-        skipped += more
+    samples, more = _samples(clock, "", step)
+    skipped += more
     backends: dict[str, Rates] = {}
     for name in names:
+        clock = Clock(host, config, name)
         with step(name):
-            clock = Clock(host, config, name)
             try:
                 borders = _borders(clock, kernels)
             except Exception as error:  # a backend may fail in any way; the others go on
                 skipped.append(Skipped(backend=name, case="borders", reason=refused(error)))
                 continue
-            found, more = _samples(clock, name)
-            skipped += more
-            if found:
-                backends[name] = backend_rates(found, kernels.runtime, borders)
+        found, more = _samples(clock, name, step)
+        skipped += more
+        if found:
+            backends[name] = backend_rates(found, kernels.runtime, borders)
     return Profile(
         machine=describe(),
         fallback=fallback_rates(samples, kernels.runtime, kernels.op),
@@ -120,14 +125,15 @@ def _targets(host: Host, config: Config) -> tuple[list[str], list[Skipped]]:
     return names, skipped
 
 
-def _samples(clock: Clock, backend: str) -> tuple[list[Sample], list[Skipped]]:
+def _samples(clock: Clock, backend: str, step: Step) -> tuple[list[Sample], list[Skipped]]:
     found: list[Sample] = []
     skipped: list[Skipped] = []
     for case in single_ops():
-        try:
-            found.append(clock.sample(case))
-        except Exception as error:  # told in the profile
-            skipped.append(Skipped(backend=backend, case=case.name, reason=refused(error)))
+        with step(case.name):
+            try:
+                found.append(clock.sample(case))
+            except Exception as error:  # told in the profile
+                skipped.append(Skipped(backend=backend, case=case.name, reason=refused(error)))
     return found, skipped
 
 

@@ -45,8 +45,9 @@ def calibrate(
         given = replace(given, backends=[])  # those of the default config are not meant
     host = Host.load(given)
     from cede.calibrate.run import calibrate as measure
+    from cede.calibrate.run import steps_of
 
-    with Steps(1 + len(given.backends or host.backends), quiet) as steps:
+    with Steps(steps_of(host, given), quiet) as steps:
         profile = measure(host, given, steps.step)
     write_whole(output, write_profile(profile).encode())
     if not quiet:

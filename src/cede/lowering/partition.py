@@ -225,7 +225,8 @@ class PlanPartitioner(Partitioner):  # type: ignore[misc]
         limited = any(
             limits_for(self.host, p.backend, self.config) != Limits() for p in self._asked
         )
-        return limited or self._policy.filters or len(self._asked) > 1
+        choosy = self.config.settle != "priority" or self._policy.filters
+        return limited or choosy or len(self._asked) > 1
 
 
 def _fitting(plan: Plan, graph: OpGraph) -> Plan:
