@@ -57,7 +57,7 @@ def _islands(field: Field, best: Standing, taker: int) -> dict[int, Reason]:
 
 
 def _several(island: list[int]) -> str:
-    return f" (with {len(island)} ops that hang together)" if len(island) > 1 else ""
+    return f" ({len(island)} ops that hang together)" if len(island) > 1 else ""
 
 
 def _gain(value: float) -> str:

@@ -12,11 +12,14 @@ from cede.settle.nodes import kahn, quotient
 from cede.types import Limits
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from cede.settle.cost_field import Field
     from cede.settle.hold import Hold
     from cede.types import Contest
+
+LEAST = 1e-15
+"""Seconds that a move must save."""
 
 CHECKS = 20_000
 """Ops that all checks for cycles together may look at, roughly."""
@@ -40,16 +43,52 @@ def shifted(contest: Contest, field: Field, held: Hold, groups: list[int]) -> li
         if group >= 0 and held.key[op] in free:
             units.setdefault(held.unit(op), []).append(op)
     made, left = list(groups), max(8, CHECKS // max(1, field.index.size))
-    for ops in units.values():
-        for target in _near(field, held, made, ops):
-            if left > 0 and _gain(field, held, made, ops, target) > 1e-15:
-                left -= 1
-                moved = list(made)
-                for op in ops:
-                    moved[op] = target
-                if _acyclic(field, moved):
-                    made = moved
+    for unit in units:
+        for target, ops in _moves(field, held, units, made, unit):
+            if left <= 0:
+                return made
+            left -= 1
+            moved = list(made)
+            for op in ops:
+                moved[op] = target
+            if _acyclic(field, moved):
+                made = moved
+                break
     return made
+
+
+def _moves(
+    field: Field, held: Hold, units: Mapping[int, list[int]], groups: list[int], unit: int
+) -> Iterator[tuple[int, list[int]]]:
+    """Moves of a unit that save seconds, if they make no cycle: the delegate, and the ops."""
+    for ops in _parties(field, held, units, groups, unit):
+        for target in _near(field, held, groups, ops):
+            if _gain(field, held, groups, ops, target) > LEAST:
+                yield target, ops
+
+
+def _parties(
+    field: Field, held: Hold, units: Mapping[int, list[int]], groups: list[int], unit: int
+) -> Iterator[list[int]]:
+    """A unit, it with all that depends on it in its delegate, and with all that it depends on."""
+    alone = units[unit]
+    yield alone
+    for forwards in (True, False):
+        found, todo = {unit}, [unit]
+        while todo:
+            for op in units[todo.pop()]:
+                for number in field.touching[op]:
+                    maker, readers = field.ends[number]
+                    ends = readers if forwards and maker == op else [] if forwards else [maker]
+                    for end in ends:
+                        if end < 0 or groups[end] != groups[op]:
+                            continue
+                        other = held.unit(end)
+                        if other not in found:
+                            found.add(other)
+                            todo.append(other)
+        if len(found) > 1:
+            yield sorted(op for other in found for op in units[other])
 
 
 def _near(field: Field, held: Hold, groups: Sequence[int], ops: list[int]) -> list[int]:
