@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 from cede.types import Claim, Code, Keep, Reason, Refusal
@@ -12,6 +13,7 @@ if TYPE_CHECKING:
     from cede.types import Op, OpGraph, Program
 
 NAME = "reference"
+_UNBACKED = re.compile(r"\bu\d+")
 _NUMBERS = ("SymInt", "SymFloat", "SymBool")
 
 
@@ -31,17 +33,41 @@ class ReferencePartitioner:
         """A claim for every group of ops, or refusals where one of them can't be computed."""
         for group in _groups(program.graph):
             cause = next((op for op in group if not _known(op.target)), None)
-            if cause is None and not _symbolic(group[0]):
+            unfit = _unfit(group, program.graph)
+            if unfit is not None:
+                for op in group:
+                    yield Refusal(partitioner=NAME, op=op.id, reason=unfit)
+            elif cause is None and not _symbolic(group[0]):
                 yield Claim(partitioner=NAME, backend=NAME, ops=frozenset(op.id for op in group))
-                continue
-            for op in group:
-                yield Refusal(partitioner=NAME, op=op.id, reason=_reason(op, cause))
+            else:
+                for op in group:
+                    yield Refusal(partitioner=NAME, op=op.id, reason=_reason(op, cause))
+
+
+def _unfit(group: list[Op], graph: OpGraph) -> Reason | None:
+    """Why ExecuTorch can't put a delegate's border around these ops."""
+    if not group[0].outputs and not group[0].branches:
+        return Reason(
+            code=Code.DYNAMIC_SHAPE,
+            detail="gives no value: it only checks a size, which the program does itself",
+        )
+    for op in group:
+        facts = [*op.outputs, *(graph.fact(used) for used in op.inputs)]
+        for fact in facts:
+            if fact is not None and any(_UNBACKED.search(str(size)) for size in fact.shape):
+                return Reason(
+                    code=Code.DYNAMIC_SHAPE,
+                    detail=f"{fact} has a size that depends on data, which no delegate's border"
+                    " can have",
+                )
+    return None
 
 
 def _whole(program: Any) -> tuple[Any, ...]:
-    """The operators of an ATen program that neither write nor alias an argument."""
+    """The operators of an ATen program that would be decomposed and can be kept from it."""
     import torch
 
+    decomposed = torch.export.default_decompositions()
     found = {
         node.target: None
         for module in program.graph_module.modules()
@@ -52,8 +78,12 @@ def _whole(program: Any) -> tuple[Any, ...]:
     return tuple(
         op
         for op in found
-        if not op._schema.is_mutable
-        and all(given.alias_info is None for given in op._schema.returns)
+        if (op in decomposed or op._can_decompose())
+        and not op._schema.is_mutable
+        and torch.Tag.dynamic_output_shape not in op.tags
+        and all(
+            given.alias_info is None and "Tensor" in str(given.type) for given in op._schema.returns
+        )
     )
 
 

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from cede.backends.xnnpack.vetoes import (
     grouped_weight,
+    integer_data,
     is_weight_only,
     lost_dequantize,
+    returned_clone,
     weight_only,
 )
 from cede.costs import read_rates
@@ -54,7 +56,13 @@ def cede_partitioners() -> Iterator[Partitioner]:
     """The stock partitioner, minus what its delegate computes wrongly."""
     yield Vetoed(
         inner=Adopted(name="xnnpack", backend="xnnpack", delegate_id="XnnpackBackend", make=_stock),
-        vetoes=(weight_only, grouped_weight, lost_dequantize),
+        vetoes=(
+            weight_only,
+            grouped_weight,
+            integer_data,
+            lost_dequantize,
+            returned_clone,
+        ),
         keep_unless=is_weight_only,
     )
 

@@ -64,6 +64,45 @@ def grouped_weight(claim: Claim, graph: OpGraph) -> Reason | None:
     return None
 
 
+_INTEGERS = ("int8", "uint8", "int16", "int32", "int64", "bool")
+
+
+def integer_data(claim: Claim, graph: OpGraph) -> Reason | None:
+    """Veto integers outside quantization: an integer weight would be read as if it were float.
+
+    Some torchao tensors export no dequantize at all, but the integer weight, a conversion, the
+    product and a multiplication by the scale.
+    """
+    for id in claim.ops:
+        op = graph.op(id)
+        if "quant" in op.target or "qparams" in op.target or op.target == "getitem":
+            continue
+        given = [fact for used in op.inputs if (fact := graph.fact(used)) is not None]
+        for fact in (*given, *op.outputs):
+            if fact.dtype in _INTEGERS:
+                return Reason(
+                    code=Code.DTYPE,
+                    detail=f"{op.target} of {fact}: integers outside a quantize and dequantize "
+                    "pair would be read as floats; a weight-only quantized product needs its "
+                    "activation quantized dynamically (8da4w, 8da8w)",
+                )
+    return None
+
+
+def returned_clone(claim: Claim, graph: OpGraph) -> Reason | None:
+    """Veto a clone of a value that leaves the program too: one value can't be handed out twice."""
+    leaving = {*graph.outputs, *(op for _, op in graph.mutations)}
+    for id in claim.ops:
+        op = graph.op(id)
+        if "clone" in op.target and id in leaving and op.inputs[0] in leaving:
+            return Reason(
+                code=Code.DECLINED,
+                detail=f"{op.target} is returned beside its input {op.inputs[0]}: a delegate "
+                "drops the clone and can't return one value twice",
+            )
+    return None
+
+
 def lost_dequantize(claim: Claim, graph: OpGraph) -> Reason | None:
     """Veto a weight's dequantize whose user isn't in the same claim: nothing would apply it."""
     for id in claim.ops:

@@ -248,3 +248,74 @@ def test_kept_and_not_claimed_in_an_existing_script(tmp_path: Any) -> None:
     got = load(edge.to_executorch().buffer, {}).run([x])
     torch.testing.assert_close(got[0], model(x).detach())
     assert not ours.plan.kept
+
+
+@pytest.mark.parametrize("config", CONFIGS)
+def test_weight_only_products_without_a_dequantize_are_right(config: str) -> None:
+    from torchao.quantization import Int8WeightOnlyConfig, quantize_
+
+    model = nn.Sequential(nn.Linear(64, 128), nn.GELU(), nn.Linear(128, 64)).eval()
+    quantize_(model, Int8WeightOnlyConfig())
+    x = torch.randn(2, 64)
+    with torch.no_grad():
+        wanted = model(x)
+    got = cede.run(cede.export(model, (x,), config=config).buffer, [x]).outputs[0]
+    torch.testing.assert_close(got, wanted, atol=1e-4, rtol=1e-4)
+
+
+@pytest.mark.parametrize("config", CONFIGS)
+def test_weights_laid_out_channels_last(config: str) -> None:
+    model = nn.Sequential(nn.Conv2d(3, 4, 3), nn.ReLU(), nn.Flatten(1)).eval()
+    model.to(memory_format=torch.channels_last)
+    x = torch.randn(1, 3, 8, 8)
+    # Eager takes another kernel for such weights, so that the last bit may differ.
+    outcome = cede.check(cede.export(model, (x,), config=config), [(x,)])
+    assert outcome.passed, outcome.message
+    assert model[0].weight.is_contiguous(memory_format=torch.channels_last), "the user's stays"
+
+
+@pytest.mark.parametrize("config", CONFIGS)
+def test_state_returned_as_a_clone(config: str) -> None:
+    class Net(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.register_buffer("total", torch.ones(4))
+
+        def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+            self.total.add_(x)
+            return self.total.clone(), x * 2
+
+    agree(Net(), [(torch.full((4,), float(i)),) for i in range(3)], config)
+
+
+@pytest.mark.parametrize("config", CONFIGS)
+def test_sizes_that_depend_on_data(config: str) -> None:
+    class Net(nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return (x.exp() - 1.5).relu().nonzero()
+
+    x = torch.tensor([1.0, -3.0, 2.0])
+    got = cede.run(cede.export(Net(), (x,), config=config).buffer, [x]).outputs[0]
+    assert torch.equal(got, Net()(x))
+
+
+def test_a_delegate_that_fails_to_compile_is_named(tmp_path: Any) -> None:
+    (tmp_path / "greedy.py").write_text(
+        "import cede\n"
+        "from cede.partitioners.rules import Rule, Ruled\n"
+        "@cede.hookimpl\n"
+        "def cede_partitioners():\n"
+        "    yield Ruled(name='greedy', backend='xnnpack', rules=(Rule(('aten.cumsum*',)),))\n"
+    )
+    config = cede.load_config(None, [f"plugins.files=[{tmp_path / 'greedy.py'}]"])
+    with pytest.raises(cede.LoweringError) as raised:
+        cede.export(Sums(), (torch.randn(4),), config=config)
+    text = str(raised.value)
+    assert text.startswith("xnnpack could not compile delegate d0 (claimed by greedy")
+    assert "aten_cumsum_default (aten.cumsum.default)" in text
+    assert "policy.exclude" in text
+
+
+class Sums(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.cumsum(x.exp(), 0)

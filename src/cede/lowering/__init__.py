@@ -51,8 +51,7 @@ def lower_program(
         except (CedeError, KeptUnclaimed):
             raise
         except Exception as error:
-            graph = partitioner.plan.graph if partitioner.plan is not None else None
-            raise upstream_error("lower the program", error, graph) from error
+            raise upstream_error("lower the program", error, partitioner.plan) from error
 
     edge, partitioner = until_claimed(attempt)
     plan = partitioner.plan

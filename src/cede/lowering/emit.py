@@ -81,7 +81,7 @@ def emit(
         missing = re.findall(r"'([\w:.]+)'", str(error)) if "out variants" in str(error) else []
         if missing:
             raise LoweringError(_no_out_variant(missing, plan, graph)) from None
-        raise upstream_error("emit the program", error, graph) from error
+        raise upstream_error("emit the program", error, plan) from error
     return Lowered(
         plan=plan,
         graph=graph,

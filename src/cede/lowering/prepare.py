@@ -23,23 +23,42 @@ def prepared(program: ExportedProgram) -> ExportedProgram:
       delegate that owns it could not hand it out.
     * A weight that an op gets inside a list, such as the operands of `cond`, and that other ops use
       too becomes two inputs: ExecuTorch can't part such users when a delegate owns the weight.
-    * Parameters that require grad are detached: the emitter writes slices in place.
+    * Weights in another layout than contiguous (`module.to(memory_format=...)`) are laid out anew:
+      compilers of delegates take them as they lie in memory.
     """
     result = copy.copy(program)
     result._constants = dict(program.constants)
-    result._state_dict = {
-        key: torch.nn.Parameter(value.detach(), requires_grad=False)
-        if getattr(value, "requires_grad", False)
-        else value
-        for key, value in program.state_dict.items()
-    }
+    result._state_dict = dict(program.state_dict)
+    _lay_out(result)
     returned, listed = _returned_constants(program), _listed_constants(program)
     if returned or listed:
-        result._graph_module = copy.deepcopy(program.graph_module)
+        result._graph_module = copy.deepcopy(result.graph_module)
         result._graph_signature = copy.deepcopy(program.graph_signature)
         _clone_outputs(result, returned)
         _part_lists(result, listed)
     return result
+
+
+def _lay_out(program: ExportedProgram) -> None:
+    signature = program.graph_signature
+    targets = {**signature.inputs_to_parameters, **signature.inputs_to_lifted_tensor_constants}
+    module = None
+    for name, target in targets.items():
+        held = program._state_dict if target in program._state_dict else program._constants
+        value = held.get(target)
+        if type(value) not in (torch.Tensor, torch.nn.Parameter) or value.is_contiguous():
+            continue
+        plain = value.detach().contiguous()
+        held[target] = (
+            torch.nn.Parameter(plain, value.requires_grad)
+            if isinstance(value, torch.nn.Parameter)
+            else plain
+        )
+        module = module or copy.deepcopy(program.graph_module)
+        node = next(n for n in module.graph.nodes if n.name == name)
+        node.meta["val"] = node.meta["val"].contiguous()
+    if module is not None:
+        program._graph_module = module
 
 
 def _constants(program: ExportedProgram) -> set[str]:

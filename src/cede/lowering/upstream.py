@@ -1,36 +1,68 @@
-"""Errors from inside ExecuTorch, told with the op that they are about."""
+"""Errors from inside ExecuTorch, told with the op and the delegate that they are about."""
 
 from __future__ import annotations
 
 import re
 from typing import TYPE_CHECKING
 
+from torch.export import ExportedProgram
+
 from cede.errors import LoweringError
 
 if TYPE_CHECKING:
-    from cede.types import OpGraph
+    from collections.abc import Iterator
+    from types import FrameType
 
-_NODE = re.compile(r"%(\w+)|[Nn]ode (\w+)")
+    from cede.planning import Plan
+    from cede.types import Delegation, OpGraph
+
+_NODE = re.compile(r"%(\w+)|[Nn]ode '?(\w+)|\bFor (\w+),")
 _SOURCE = re.compile(r'File "([^"]+)", line (\d+), in forward')
 
 
-def upstream_error(stage: str, error: Exception, graph: OpGraph | None) -> LoweringError:
+def upstream_error(stage: str, error: Exception, plan: Plan | None) -> LoweringError:
     """An error of ours for one of ExecuTorch's.
 
     Args:
         stage: what was being done ("lower the program").
-        error: what came out; its first sentences are kept.
-        graph: the facts, to name the op; None if there are none yet.
+        error: what came out; its first sentences and those of its first cause are kept.
+        plan: names the op and the delegate; None if there is none yet.
     """
-    text = str(error).strip()
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    head = " ".join(lines[:3])[:600] if lines else "(no message)"
+    text = "\n".join(str(each).strip() for each in _chain(error))
+    graph = plan.graph if plan is not None else None
     where = _op(text, graph) or _line(text)
     about = f"; it is about {where}" if where else ""
+    given = _delegate(error, plan)
+    if given is None:
+        return LoweringError(
+            f"ExecuTorch could not {stage}: {_heads(error)}{about}."
+            " Give the op to a backend that takes it, or replace it in the model."
+        )
+    names = ", ".join(part.partitioner for part in given.parts)
+    first = f", {len(given.ops)} ops from {graph.op(given.ops[0]).where}" if graph else ""
     return LoweringError(
-        f"ExecuTorch could not {stage}: {type(error).__name__}: {head}{about}."
-        " Give the op to a backend that takes it, or replace it in the model."
+        f"{given.backend} could not compile delegate {given.id} (claimed by {names}{first}):"
+        f" {_heads(error)}{about}. Leave the op out by policy.exclude, or give it to another"
+        " backend."
     )
+
+
+def _chain(error: BaseException) -> Iterator[BaseException]:
+    current: BaseException | None = error
+    while current is not None:
+        yield current
+        current = current.__cause__
+
+
+def _heads(error: Exception) -> str:
+    chain = list(_chain(error))
+    causes = chain[:1] if len(chain) == 1 else [chain[0], chain[-1]]
+    return "; because of ".join(f"{type(each).__name__}: {_head(str(each))}" for each in causes)
+
+
+def _head(text: str) -> str:
+    lines = [line.strip() for line in text.strip().splitlines() if line.strip()]
+    return " ".join(lines[:3])[:600].rstrip(".") if lines else "(no message)"
 
 
 def _op(text: str, graph: OpGraph | None) -> str:
@@ -38,7 +70,7 @@ def _op(text: str, graph: OpGraph | None) -> str:
         return ""
     at = text.find("While executing")
     for match in _NODE.finditer(text[at:] if at >= 0 else text):
-        name = match.group(1) or match.group(2)
+        name = next(filter(None, match.groups()))
         if name in graph:
             return graph.op(name).where
     return ""
@@ -47,3 +79,27 @@ def _op(text: str, graph: OpGraph | None) -> str:
 def _line(text: str) -> str:
     found = _SOURCE.findall(text)
     return f"the op at {found[-1][0].rpartition('/')[2]}:{found[-1][1]}" if found else ""
+
+
+def _delegate(error: Exception, plan: Plan | None) -> Delegation | None:
+    """The delegation whose subprogram a backend's `preprocess` was given when it failed."""
+    if plan is None:
+        return None
+    owner = plan.delegation_of()
+    for each in _chain(error):
+        for frame in _frames(each):
+            if frame.f_code.co_name != "preprocess":
+                continue
+            for value in frame.f_locals.values():
+                if isinstance(value, ExportedProgram):
+                    for node in value.graph.nodes:
+                        if node.name in owner:
+                            return owner[node.name]
+    return None
+
+
+def _frames(error: BaseException) -> Iterator[FrameType]:
+    trace = error.__traceback__
+    while trace is not None:
+        yield trace.tb_frame
+        trace = trace.tb_next
