@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch.export.graph_signature import OutputKind
@@ -44,7 +44,9 @@ def _lay_out(program: ExportedProgram) -> None:
     targets = {**signature.inputs_to_parameters, **signature.inputs_to_lifted_tensor_constants}
     module = None
     for name, target in targets.items():
-        held = program._state_dict if target in program._state_dict else program._constants
+        held: dict[str, Any] = (
+            program._state_dict if target in program._state_dict else program._constants
+        )
         value = held.get(target)
         if type(value) not in (torch.Tensor, torch.nn.Parameter) or value.is_contiguous():
             continue
