@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 import traceback
 from collections.abc import Callable, Mapping, Sequence
@@ -94,7 +95,7 @@ def load_model(spec: str) -> Model:
     if not colon or not place or not name:
         raise ConfigError(f"{spec}: no model; give {FORMS}")
     found = _from_file(Path(place)) if place.endswith(".py") else _from_module(place)
-    function = getattr(found, name, None)
+    function = _guarded(spec, lambda: getattr(found, name, None))
     if function is None:
         own = [key for key, value in vars(found).items() if _is_own(value, found)]
         raise ConfigError(f"{place}: has no function {name}; {suggestion(name, own)}")
@@ -112,13 +113,27 @@ def _from_pt2(spec: str) -> Model:
 
     if not Path(spec).is_file():
         raise ConfigError(f"{spec}: no such file")
+    logged: list[BaseException] = []
+
+    def keep(record: logging.LogRecord) -> bool:
+        caught = record.exc_info[1] if record.exc_info else None
+        logged.extend([caught] if caught else [])
+        return caught is None
+
+    # torch logs why it can't read an archive, and then raises something vague
+    log = logging.getLogger("torch.export")
+    log.addFilter(keep)
     try:
         program = torch.export.load(spec)
     except Exception as error:
+        told = logged[0] if logged else error
+        first = (str(told).splitlines() or [""])[0]
         raise ConfigError(
             f"{spec}: no program that this torch ({torch.__version__}) can load: "
-            f"{type(error).__name__}: {error}"
+            f"{type(told).__name__}: {first}"
         ) from error
+    finally:
+        log.removeFilter(keep)
     return _of_program(spec, program)
 
 
@@ -197,11 +212,15 @@ def _model(spec: str, made: Any) -> Model:
     for key in options:
         if key not in OPTIONS:
             raise ConfigError(f"{spec}: unknown option {key}; {suggestion(str(key), OPTIONS)}")
+    kwargs = options.get("kwargs") or {}
+    if not isinstance(kwargs, Mapping):
+        raise ConfigError(f"{spec}: returned {_kind(kwargs)} as kwargs; return a dict of inputs")
+    _guarded(f"{spec}: eval()", module.eval)
     return Model(
         name=spec,
         args=tuple(args),
-        kwargs=dict(options.get("kwargs") or {}),
-        module=module.eval(),
+        kwargs=dict(kwargs),
+        module=module,
         dynamic_shapes=options.get("dynamic_shapes"),
     )
 

@@ -105,6 +105,14 @@ def test_debug_gives_the_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
             ["lower", "m.py:f", "-o", "a.pte", "--plan", "no.json"],
             "no.json: can't be read: No such",
         ),
+        (
+            ["export", "m.py:f", "-o", "q", "--plan-out", "q"],
+            "q: two outputs to one file; give each a file of its own",
+        ),
+        (
+            ["export", "m.py:f", "-o", "a", "--report-out", "b.md", "--plan-out", "../{}/b.md"],
+            "b.md and ../{}/b.md: two outputs to one file",
+        ),
         (["run", "a.pte", "--ones", "--random"], "give one of --inputs, --like, --ones and"),
         (["report", "m.py:f"], "m.py: no such file"),
     ],
@@ -113,9 +121,10 @@ def test_bad_requests_exit_2_at_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, args: list[str], message: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    result = cede_(*args)
+    result = cede_(*(arg.replace("{}", tmp_path.name) for arg in args))
     assert result.exit_code == 2, result.output
-    assert result.stderr.startswith(f"error: {message}"), result.stderr
+    wanted = f"error: {message.replace('{}', tmp_path.name)}"
+    assert result.stderr.startswith(wanted), result.stderr
     assert list(tmp_path.iterdir()) == []
 
 
@@ -133,6 +142,59 @@ def test_a_plan_that_is_no_json_names_the_file(tmp_path: Path) -> None:
 
 def test_writable_says_nothing_of_a_file_that_can_be_written(tmp_path: Path) -> None:
     writable(None, tmp_path / "new.json")
+
+
+def test_outputs_that_are_one_file_by_a_link_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(tmp_path / "a")
+    with pytest.raises(ConfigError, match=r"link and .*a: two outputs to one file"):
+        writable(tmp_path / "a", tmp_path / "link")
+    (tmp_path / "astray").symlink_to(tmp_path / "no" / "a")
+    with pytest.raises(ConfigError, match=r"astray: links to .*, whose folder does not exist"):
+        writable(tmp_path / "astray")
+    (tmp_path / "loop").symlink_to(tmp_path / "loop")
+    with pytest.raises(ConfigError, match="loop: a loop of links"):
+        writable(tmp_path / "loop")
+
+
+def test_outputs_may_all_go_to_a_device() -> None:
+    writable(Path(os.devnull), Path(os.devnull))
+
+
+@pytest.fixture
+def plan_file(tmp_path: Path) -> Path:
+    """A plan for the backend reference that has no op."""
+    from cede.planning import Plan
+    from cede.planning.plan import Source
+
+    path = tmp_path / "plan.json"
+    source = Source(name="reference", distribution="cede", version="1")
+    Plan(fingerprint="f", backends=(source,)).save(path)
+    return path
+
+
+@pytest.mark.parametrize("how", ["-b", "backends", "-c"])
+def test_lower_refuses_backends_that_are_not_the_plan_s(
+    plan_file: Path, tmp_path: Path, how: str
+) -> None:
+    config = tmp_path / "mine.yaml"
+    config.write_text("backends: [xnnpack]\n")
+    asked = {"-b": ["-b", "xnnpack"], "-c": ["-c", config], "backends": ["backends=[xnnpack]"]}[how]
+    result = cede_("lower", "m.py:f", "--plan", plan_file, *asked, "-o", tmp_path / "a.pte")
+    origin = config if how == "-c" else "override"
+    assert result.exit_code == 2
+    assert result.stderr == (
+        f"error: {plan_file}: the plan is for backends [reference], but {origin} asks for"
+        " [xnnpack]; leave backends out, or make a new plan\n"
+    )
+
+
+@pytest.mark.parametrize("asked", [[], ["-b", "reference"], ["strict=true"]])
+def test_lower_takes_a_plan_s_own_backends(
+    plan_file: Path, tmp_path: Path, asked: list[str]
+) -> None:
+    model = tmp_path / "m.py"
+    result = cede_("lower", f"{model}:f", "--plan", plan_file, *asked, "-o", tmp_path / "a.pte")
+    assert result.stderr == f"error: {model}: no such file\n"
 
 
 def test_plugins_lists_records_and_what_works_here() -> None:

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import pickle
 import re
+import subprocess
 import sys
+import zipfile
 from typing import TYPE_CHECKING
 
 import pytest
 import torch
+from click.testing import CliRunner
 
+from cede.cli import main
+from cede.cli.running import _from_file
 from cede.errors import ConfigError, LoweringError
 from cede.model import load_model
 
@@ -51,6 +57,29 @@ def no_module():
 
 def odd_options():
     return nn.ReLU(), (), {"kwarg": {}}
+
+def odd_kwargs():
+    return nn.ReLU(), (), {"kwargs": 3}
+
+class Stubborn(nn.ReLU):
+    def eval(self):
+        raise RuntimeError("never")
+
+def stubborn():
+    return Stubborn(), (torch.ones(2),)
+
+class Silent(nn.ReLU):
+    def eval(self):
+        super().eval()
+
+def silent():
+    return Silent(), (torch.ones(2),)
+
+def narrow():
+    return nn.Linear(4, 2), (torch.ones(1, 3),)
+
+def wide():
+    return nn.Linear(4, 2), (torch.ones(1, 4),)
 
 def raises():
     raise ValueError("no weights")
@@ -130,6 +159,8 @@ def test_a_file_may_import_its_neighbours(file: str, tmp_path: Path) -> None:
         ("tensor_args", "returned Tensor as args; return a tuple of inputs"),
         ("no_module", "returned int as the module; return (module, args)"),
         ("odd_options", "unknown option kwarg; did you mean kwargs?"),
+        ("odd_kwargs", "returned int as kwargs; return a dict of inputs"),
+        ("stubborn", "stubborn: eval(): raised RuntimeError: never at "),
         ("raises", "raised ValueError: no weights at "),
         ("exits", "raised SystemExit: 3 at "),
     ],
@@ -140,6 +171,68 @@ def test_mistakes_in_a_model_file(file: str, name: str, expected: str) -> None:
 
 def test_what_user_code_raises_is_told_with_its_line(file: str) -> None:
     assert re.search(r"my_models\.py:\d+$", message(f"{file}:raises"))
+
+
+def test_an_eval_that_returns_nothing(file: str) -> None:
+    module = load_model(f"{file}:silent").module
+    assert module is not None
+    assert not module.training
+
+
+def cede_(*args: object) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "cede", *map(str, args)]
+    return subprocess.run(command, capture_output=True, text=True)
+
+
+def test_torch_tells_no_traceback_beside_the_error(file: str, tmp_path: Path) -> None:
+    done = cede_("plan", f"{file}:narrow", "-b", "reference")
+    assert done.returncode == 5
+    assert re.fullmatch(r"error: .*:narrow: torch\.export can't export it: .*\n", done.stderr)
+    (tmp_path / "x.pt2").write_bytes(b"nonsense")
+    done = cede_("plan", tmp_path / "x.pt2", "-b", "reference")
+    assert done.returncode == 2
+    assert re.fullmatch(r"error: .*x\.pt2: no program that this torch .*\n", done.stderr)
+
+
+def test_explain_tells_what_is_no_regular_expression(file: str) -> None:
+    result = CliRunner().invoke(main, ["explain", f"{file}:wide", "(", "-b", "reference"])
+    assert result.exit_code == 2
+    assert result.stderr.startswith(
+        "error: '(' is no regular expression (missing ), unterminated subpattern at position 0),"
+        " and no op matches '('"
+    )
+    result = CliRunner().invoke(main, ["explain", f"{file}:wide", "zzz", "-b", "reference"])
+    assert result.stderr.startswith("error: no op matches 'zzz'")
+
+
+@pytest.mark.parametrize(
+    "data", [b"hello there\n", b"", bytes(range(8)) * 4, pickle.dumps({"a": 1}), b"PK\x03\x04"]
+)
+def test_inputs_of_another_format(tmp_path: Path, data: bytes) -> None:
+    (tmp_path / "x").write_bytes(data)
+    result = CliRunner().invoke(main, ["run", "a.pte", "--inputs", str(tmp_path / "x")])
+    assert result.exit_code == 2
+    assert result.stderr == (
+        f"error: {tmp_path / 'x'}: no tensors of torch.save; write it with"
+        " torch.save((input, ...), file)\n"
+    )
+
+
+def test_inputs_with_other_objects_name_them(tmp_path: Path) -> None:
+    torch.save(tmp_path, tmp_path / "x.pt")
+    result = CliRunner().invoke(main, ["run", "a.pte", "--inputs", str(tmp_path / "x.pt")])
+    assert re.search(
+        r"no tensors of torch\.save \(it holds pathlib\.\S*PosixPath\);", result.stderr
+    )
+
+
+def test_inputs_in_a_dict_go_by_position_or_not_at_all(tmp_path: Path) -> None:
+    path = tmp_path / "x.pt"
+    torch.save({1: torch.ones(2), 0: torch.zeros(3)}, path)
+    assert [tuple(given.shape) for given in _from_file(path)] == [(3,), (2,)]
+    torch.save({"b": torch.ones(2), "a": torch.zeros(3)}, path)
+    with pytest.raises(ConfigError, match=r"x\.pt: a dict with keys b, a, but inputs of a \.pte"):
+        _from_file(path)
 
 
 def test_missing_files_and_modules(tmp_path: Path) -> None:
@@ -164,6 +257,17 @@ def test_a_pt2_that_is_none(tmp_path: Path) -> None:
     assert text.startswith(
         f"{tmp_path / 'x.pt2'}: no program that this torch ({torch.__version__})"
     )
+
+
+def test_an_archive_of_something_else_is_told_with_torch_s_reason(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with zipfile.ZipFile(tmp_path / "x.pt2", "w") as archive:
+        archive.writestr("a", "b")
+    text = message(str(tmp_path / "x.pt2"))
+    assert "not in a subdirectory" in text
+    assert "\n" not in text
+    assert not caplog.records
 
 
 def test_a_model_that_torch_can_not_export(file: str) -> None:

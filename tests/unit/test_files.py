@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any
+import stat
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from cede.errors import LoweringError
 from cede.files import write_whole
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def test_writes_and_replaces(tmp_path: Path) -> None:
@@ -20,7 +21,79 @@ def test_writes_and_replaces(tmp_path: Path) -> None:
     write_whole(path, b"two")
     assert path.read_bytes() == b"two"
     assert [p.name for p in tmp_path.iterdir()] == ["a.pte"]
-    assert path.stat().st_mode & 0o777 == 0o644
+
+
+@pytest.mark.parametrize(("umask", "mode"), [(0o022, 0o644), (0o077, 0o600), (0o002, 0o664)])
+def test_a_new_file_honours_the_umask(tmp_path: Path, umask: int, mode: int) -> None:
+    before = os.umask(umask)
+    try:
+        write_whole(tmp_path / "a.pte", b"one")
+    finally:
+        os.umask(before)
+    assert (tmp_path / "a.pte").stat().st_mode & 0o777 == mode
+
+
+@pytest.mark.parametrize("mode", [0o600, 0o755])
+def test_an_existing_file_keeps_its_permissions(tmp_path: Path, mode: int) -> None:
+    path = tmp_path / "a.pte"
+    path.write_bytes(b"one")
+    path.chmod(mode)
+    write_whole(path, b"two")
+    assert (path.read_bytes(), path.stat().st_mode & 0o777) == (b"two", mode)
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_a_link_is_followed_and_stays(tmp_path: Path, there: bool) -> None:
+    folder = tmp_path / "store"
+    folder.mkdir()
+    if there:
+        (folder / "real").write_bytes(b"old")
+    link = tmp_path / "link"
+    link.symlink_to(folder / "real")
+    write_whole(link, b"new")
+    assert link.is_symlink()
+    assert not (folder / "real").is_symlink()
+    assert (folder / "real").read_bytes() == b"new"
+    assert os.listdir(folder) == ["real"]
+
+
+def test_a_loop_of_links(tmp_path: Path) -> None:
+    link = tmp_path / "link"
+    link.symlink_to(link)
+    with pytest.raises(LoweringError, match="link: can't be written"):
+        write_whole(link, b"new")
+    assert link.is_symlink()
+
+
+def test_a_pipe_is_written_to(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        write_whole(pipe, b"through")
+        assert os.read(reader, 99) == b"through"
+    finally:
+        os.close(reader)
+    assert stat.S_ISFIFO(pipe.stat().st_mode)
+    assert os.listdir(tmp_path) == ["pipe"]
+
+
+def test_a_device_stays_a_device() -> None:
+    write_whole(Path(os.devnull), b"gone")
+    assert stat.S_ISCHR(Path(os.devnull).stat().st_mode)
+
+
+@pytest.mark.parametrize("name", ["/dev/stdout", "/dev/fd/1"])
+def test_standard_output_is_written_in_turn_where_it_is_a_file(tmp_path: Path, name: str) -> None:
+    out = tmp_path / "out"
+    code = (
+        "from pathlib import Path; from cede.files import write_whole\n"
+        f"print('one'); write_whole(Path({name!r}), b'two\\n'); print('three')"
+    )
+    with out.open("wb") as file:
+        subprocess.run([sys.executable, "-c", code], stdout=file, check=True)
+    assert out.read_bytes().split() == [b"one", b"two", b"three"]
+    assert os.listdir(tmp_path) == ["out"]
 
 
 def test_a_folder_that_is_missing(tmp_path: Path) -> None:

@@ -11,6 +11,14 @@ import click
 
 from cede.errors import CedeError
 
+TORCH_LOGS = (
+    "torch._subclasses.fake_tensor",
+    "torch.export.pt2_archive._package",
+    "torch._export.serde.serialize",
+    "torch.fx.experimental.symbolic_shapes",
+)
+"""Loggers that tell a traceback of what torch raises, too."""
+
 
 class CommandLine(click.Group):
     """A click group that tells errors as `error: ...` and has the commands of plugins."""
@@ -94,8 +102,16 @@ def _version_option() -> click.Parameter:
 
 
 def _hush() -> None:
-    """Leave out what libraries say about themselves at import; it is not about the user's model."""
+    """Leave out what libraries say about themselves, and what the error that follows tells."""
     warnings.filterwarnings("ignore", category=DeprecationWarning)
     warnings.filterwarnings("ignore", category=FutureWarning)
     for name in ("torchao", "torch.utils._pytree"):
         logging.getLogger(name).setLevel(logging.ERROR)
+    if not os.environ.get("TORCH_LOGS"):
+        for name in TORCH_LOGS:
+            # importing torch sets their levels anew
+            logging.getLogger(name).addFilter(_nothing)
+
+
+def _nothing(_: logging.LogRecord) -> bool:
+    return False

@@ -47,12 +47,13 @@ def lower(
 ) -> None:
     """Compile MODEL to a .pte, by a plan that was made before or by a new one."""
     options.writable(output)
-    job = Job(
-        model=model,
-        config=options.load(config, backends, overrides, strict),
-        quiet=quiet,
-        plan=_read_plan(plan_file) if plan_file else None,
-    )
+    loaded = options.load(config, backends, overrides, strict)
+    read = None
+    if plan_file is not None:
+        read = _read_plan(plan_file)
+        if config is not None or {"backends", "partitioners"} & loaded.origins.keys():
+            _agree(read, plan_file, loaded)
+    job = Job(model=model, config=loaded, quiet=quiet, plan=read)
     with Steps(job.steps, quiet) as steps:
         lowered = job.run(steps)
         with steps.step("write"):
@@ -185,6 +186,23 @@ def _read_plan(path: Path) -> Plan:
     except UnicodeDecodeError as error:
         raise ConfigError(f"{path}: not UTF-8 at byte {error.start}") from None
     return Plan.from_json(text, str(path))
+
+
+def _agree(plan: Plan, path: Path, config: Config) -> None:
+    """Refuse backends that were asked for and that the plan would not follow."""
+    from cede.host import Host
+
+    if not (config.backends or config.partitioners):
+        return
+    own = [source.name for source in plan.backends]
+    partitioners = Host.load(config).partitioners_for(config)
+    asked = list(dict.fromkeys(given.backend for given in partitioners))
+    if asked != own:
+        key = "partitioners" if config.partitioners else "backends"
+        raise ConfigError(
+            f"{path}: the plan is for backends [{', '.join(own)}], but {config.origin(key)} asks"
+            f" for [{', '.join(asked)}]; leave {key} out, or make a new plan"
+        )
 
 
 def _report_form(path: Path | None) -> str:

@@ -72,13 +72,32 @@ def writable(*paths: Path | None) -> None:
     """Find out that a file can't be written before the long work, not after.
 
     Raises:
-        ConfigError: its folder is missing, or it is a folder itself.
+        ConfigError: its folder is missing, it is a folder itself, or two outputs are one file.
     """
+    from cede.files import is_special
+
+    seen: dict[Path, Path] = {}
     for path in filter(None, paths):
         if path.is_dir():
             raise ConfigError(f"{path}: is a folder; give a file to write")
         if not path.parent.is_dir():
             raise ConfigError(f"{path}: the folder {path.parent} does not exist")
+        if is_special(path):
+            continue
+        target = _target(path)
+        if not target.parent.is_dir():
+            raise ConfigError(f"{path}: links to {target}, whose folder does not exist")
+        if target in seen:
+            same = f"{path} and {seen[target]}" if path != seen[target] else f"{path}"
+            raise ConfigError(f"{same}: two outputs to one file; give each a file of its own")
+        seen[target] = path
+
+
+def _target(path: Path) -> Path:
+    try:
+        return path.resolve()
+    except (OSError, RuntimeError):  # RuntimeError: before Python 3.13
+        raise ConfigError(f"{path}: a loop of links") from None
 
 
 def give(text: str, path: Path | None) -> None:

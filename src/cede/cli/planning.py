@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 import click
 
 from cede.cli import options
 from cede.cli.steps import Steps
+from cede.errors import ConfigError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -110,7 +112,22 @@ def explain(
 
     # an unmet policy is a reason to ask, not one to refuse
     found = asked(model, options.load(config, backends, overrides), quiet)
-    click.echo(explained(make_report(found.plan, found.graph), op), nl=False)
+    try:
+        text = explained(make_report(found.plan, found.graph), op)
+    except ConfigError as error:
+        if fault := _fault(op):
+            raise ConfigError(f"{op!r} is no regular expression ({fault}), and {error}") from None
+        raise
+    click.echo(text, nl=False)
+
+
+def _fault(pattern: str) -> str | None:
+    """Why a text is no regular expression, None where it is one."""
+    try:
+        re.compile(pattern)
+    except re.error as error:
+        return str(error)
+    return None
 
 
 def planned(model: str, config: Config, quiet: bool) -> Report:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import statistics
 import time
 from pathlib import Path
@@ -121,20 +122,39 @@ def _copied(value: Any) -> Any:
 
 
 def _from_file(path: Path) -> list[Any]:
-    import pickle
+    import warnings
 
     import torch
     from torch.utils._pytree import tree_leaves
 
     try:
-        return list(tree_leaves(torch.load(path, weights_only=True)))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # what it warns of is the format; the error tells that
+            found = torch.load(path, weights_only=True)
     except FileNotFoundError:
         raise ConfigError(f"{path}: no such file") from None
     except OSError as error:
         raise ConfigError(f"{path}: can't be read: {error.strerror or error}") from None
-    except (RuntimeError, EOFError, ValueError, KeyError, pickle.UnpicklingError) as error:
-        first = (str(error).splitlines() or [type(error).__name__])[0]
-        raise ConfigError(f"{path}: no tensors of torch.save: {first}") from None
+    except Exception as error:  # a file of anything may raise anything
+        other = re.search(r"GLOBAL (\S+)", str(error))
+        why = f" (it holds {other[1]})" if other else ""
+        raise ConfigError(
+            f"{path}: no tensors of torch.save{why}; write it with torch.save((input, ...), file)"
+        ) from None
+    return list(tree_leaves(_in_order(path, found)))
+
+
+def _in_order(path: Path, found: Any) -> Any:
+    """Inputs of a dict in order of its keys 0, 1, ...: a method's inputs have no names."""
+    if not isinstance(found, dict):
+        return found
+    if set(found) != set(range(len(found))):
+        keys = ", ".join(map(str, found))
+        raise ConfigError(
+            f"{path}: a dict with keys {keys}, but inputs of a .pte have no names; save a tuple in"
+            " the order that the method takes them, or use keys 0, 1, ..."
+        )
+    return [found[i] for i in range(len(found))]
 
 
 def _made(signature: Signature, random: bool) -> list[Any]:
