@@ -78,16 +78,25 @@ def test_a_pipe_is_written_to(tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == ["pipe"]
 
 
-def test_a_device_stays_a_device() -> None:
-    write_whole(Path(os.devnull), b"gone")
-    assert stat.S_ISCHR(Path(os.devnull).stat().st_mode)
+def test_a_device_is_written_to() -> None:
+    # a terminal of our own: no file can be made in its folder, so no fault can replace it
+    reader, writer = os.openpty()
+    try:
+        device = Path(os.ttyname(writer))
+        write_whole(device, b"through")
+        assert os.read(reader, 99) == b"through"
+        assert stat.S_ISCHR(device.stat().st_mode)
+    finally:
+        os.close(reader)
+        os.close(writer)
 
 
 @pytest.mark.parametrize("name", ["/dev/stdout", "/dev/fd/1"])
 def test_standard_output_is_written_in_turn_where_it_is_a_file(tmp_path: Path, name: str) -> None:
     out = tmp_path / "out"
     code = (
-        "from pathlib import Path; from cede.files import write_whole\n"
+        "import os; from pathlib import Path; from cede.files import write_whole\n"
+        "os.replace = os.rename = None  # a fault must not replace what is in /dev\n"
         f"print('one'); write_whole(Path({name!r}), b'two\\n'); print('three')"
     )
     with out.open("wb") as file:
