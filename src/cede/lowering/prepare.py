@@ -47,7 +47,7 @@ def _lay_out(program: ExportedProgram) -> None:
         held: dict[str, Any] = (
             program._state_dict if target in program._state_dict else program._constants
         )
-        value = held.get(target)
+        value: Any = held.get(target)
         if type(value) not in (torch.Tensor, torch.nn.Parameter) or value.is_contiguous():
             continue
         plain = value.detach().contiguous()
