@@ -123,6 +123,8 @@ def _propose(partitioner: Any, watched: Watched, listener: _Listener, groups: An
     for node in partitioner.graph_module.graph.nodes:
         with listener.about(node):
             supported = partitioner._is_node_supported(node)
+        if (reason := _kept_reason(partitioner.operator_support, node)) and not supported:
+            watched.reasons[node.name] = [reason]
         if supported:
             unit = grouped.get(node, -1 - len(members))
             members.setdefault(unit, []).append(node)
@@ -130,6 +132,12 @@ def _propose(partitioner: Any, watched: Watched, listener: _Listener, groups: An
         fx_partitioner.Partition(id=i, nodes=dict.fromkeys(nodes))
         for i, nodes in enumerate(members.values())
     ]
+
+
+def _kept_reason(support: Any, node: Node) -> str:
+    """What a support check found out beforehand and keeps in a table instead of logging it."""
+    reasons = getattr(support, "_unsupported_reason", None)
+    return str(reasons.get(node, "")) if isinstance(reasons, dict) else ""
 
 
 class _Listener(logging.Handler):

@@ -81,3 +81,42 @@ def test_core_ml_is_adopted_as_it_stands() -> None:
         if node.op == "call_function" and "delegation_tag" in node.meta
     }
     assert claimed == tagged != set()
+
+
+class Keeps(Support):
+    """Knows its reasons before it is asked, as ExecuTorch's MLX support check does."""
+
+    def __init__(self, graph_module: torch.fx.GraphModule) -> None:
+        self._unsupported_reason = {
+            node: "tanh needs rank 2" for node in graph_module.graph.nodes if "tanh" in node.name
+        }
+
+
+class Table(Logs):
+    def partition(self, exported_program: Any) -> PartitionResult:
+        groups = generate_partitions_from_list_of_nodes(
+            exported_program.graph_module, op_support=Keeps(exported_program.graph_module)
+        )
+        for node in groups[0].nodes:
+            node.meta["delegation_tag"] = "t"
+        return PartitionResult(exported_program, {"t": DelegationSpec("Some", [])})
+
+
+def test_a_reason_that_stands_in_a_table_is_read_from_there() -> None:
+    program = edge(torch.nn.Sequential(torch.nn.ReLU(), torch.nn.Tanh()), torch.randn(2))
+    given = answers(lambda options: Table(), "Some", program)
+    [refusal] = [answer for answer in given if isinstance(answer, Refusal)]
+    assert (refusal.reason.code, refusal.reason.detail) == (Code.SHAPE, "tanh needs rank 2")
+
+
+def test_mlx_still_keeps_its_reasons_there() -> None:
+    import importlib.util
+    from pathlib import Path
+
+    found = importlib.util.find_spec("executorch")
+    assert found is not None
+    assert found.submodule_search_locations
+    folder = Path(next(iter(found.submodule_search_locations)))
+    source = (folder / "backends" / "mlx" / "partitioner.py").read_text()
+    assert "self._unsupported_reason: Dict[torch.fx.Node, str]" in source
+    assert "generate_partitions_from_list_of_nodes(" in source
