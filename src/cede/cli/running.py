@@ -30,7 +30,7 @@ SHOWN = 6
     "inputs_file",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="A file of torch.save: a tensor, or a tuple, list or dict of inputs.",
+    help="A file of torch.save: a tensor, a tuple, a list, or a dict by number.",
 )
 @click.option("--like", metavar="MODEL", help="Take the example inputs of this model.")
 @click.option("--ones", is_flag=True, help="Inputs of ones, shaped as the method says (default).")
