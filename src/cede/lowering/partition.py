@@ -211,8 +211,10 @@ class PlanPartitioner(Partitioner):  # type: ignore[misc]
         record = self.host.backend(backend)
         record.register()
         given = specs or tuple(record.compile_specs(self.options.get(backend)))
+        choose = record.delegate_for
         return DelegationSpec(
-            record.delegate_id, [CompileSpec(key, bytes(value)) for key, value in given]
+            choose(given) if choose is not None else record.delegate_id,
+            [CompileSpec(key, bytes(value)) for key, value in given],
         )
 
     def _may_leave_kept(self, program: ExportedProgram) -> bool:

@@ -81,6 +81,8 @@ class Backend:
     Attributes:
         name: lower-case name, unique among backends.
         delegate_id: the id that stands in the `.pte` ("XnnpackBackend").
+        delegate_for: the id for a delegate with these compile specs, where one backend has several
+            compilers; None is always `delegate_id`.
         available: what can be done on this machine; quick, imports nothing that may hang.
         register: makes ExecuTorch know the backend's compiler, before lowering.
         compile_specs: compile specs for these options, used for claims that bring none.
@@ -99,6 +101,7 @@ class Backend:
     available: Callable[[], Availability] = _available
     register: Callable[[], None] = _nothing
     compile_specs: Callable[[Any], Sequence[Spec]] = _no_specs
+    delegate_for: Callable[[Sequence[Spec]], str] | None = None
     rates: Callable[[], Rates] | None = None
     cost: Callable[[Op], float | None] | None = None
     limits: Limits = field(default_factory=Limits)
