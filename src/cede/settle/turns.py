@@ -25,13 +25,9 @@ def in_turn(feeds: Feeds, keys: list[int], count: int) -> tuple[int, list[int]]:
         count: the number of keys.
     """
     of, takers = list(range(len(feeds))), keys
-    for key in range(count):
-        classes = label(feeds, takers, key)
+    for key in range(count - 1):
+        classes = _classes(feeds, takers, key)
         size = max(classes) + 1
-        for node, group in enumerate(classes):
-            if group < 0:
-                classes[node] = size
-                size += 1
         merged, taken = quotient(classes, size, feeds), [-1] * size
         for node, own in enumerate(classes):
             taken[own] = takers[node]
@@ -42,6 +38,20 @@ def in_turn(feeds: Feeds, keys: list[int], count: int) -> tuple[int, list[int]]:
         feeds = [[place[p] for p in merged[node]] for node in order]
         takers = [taken[node] for node in order]
         of = [place[classes[node]] for node in of]
+    last = _classes(feeds, takers, count - 1)  # nobody comes after it, so nothing is merged
     numbers: dict[int, int] = {}
-    groups = [numbers.setdefault(node, len(numbers)) if takers[node] >= 0 else -1 for node in of]
+    groups = [
+        numbers.setdefault(last[node], len(numbers)) if takers[node] >= 0 else -1 for node in of
+    ]
     return len(numbers), groups
+
+
+def _classes(feeds: Feeds, keys: list[int], key: int) -> list[int]:
+    """The delegates of a key, numbered from 0, and behind them every other node by itself."""
+    classes = label(feeds, keys, key)
+    size = max(classes, default=-1) + 1
+    for node, group in enumerate(classes):
+        if group < 0:
+            classes[node] = size
+            size += 1
+    return classes
