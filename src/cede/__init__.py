@@ -9,7 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from cede.api import check, export, lower, partitioner, plan, report, run, what_if
+    from cede.api import bench, check, export, lower, partitioner, plan, report, run, what_if
     from cede.config import Config, load_config
     from cede.errors import (
         CedeError,
@@ -39,7 +39,17 @@ if TYPE_CHECKING:
     )
 
 _HOME = {
-    "cede.api": ("check", "export", "lower", "partitioner", "plan", "report", "run", "what_if"),
+    "cede.api": (
+        "bench",
+        "check",
+        "export",
+        "lower",
+        "partitioner",
+        "plan",
+        "report",
+        "run",
+        "what_if",
+    ),
     "cede.config": ("Config", "load_config"),
     "cede.errors": (
         "CedeError",
@@ -92,6 +102,7 @@ __all__ = [
     "Reason",
     "Refusal",
     "Settlement",
+    "bench",
     "check",
     "current_layer",
     "export",

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from cede.checking import Check
     from cede.claim import Answers
+    from cede.costs import Timing
     from cede.lowering import Lowered, PlanPartitioner
     from cede.planning import Plan
     from cede.reporting import Report
@@ -203,6 +204,30 @@ def check(lowered: Lowered, calls: Sequence[Sequence[Any]], config: Configured =
     return check_program(lowered, calls, Host.load(loaded).backends, loaded.check)
 
 
+def bench(
+    lowered: Lowered, inputs: Sequence[Any], config: Configured = None, *, calls: int = 50
+) -> Timing:
+    """Run a lowered program many times: seconds of the whole, of each delegate and op left.
+
+    `lowered.report(timing)` sets them beside the predictions.
+
+    Args:
+        lowered: the program.
+        inputs: positional inputs.
+        config: which plugins are loaded.
+        calls: how many calls count.
+
+    Raises:
+        LoweringError: the program can't be run here, or the inputs don't fit.
+    """
+    from torch.utils import _pytree as pytree
+
+    from cede.benching import timed
+
+    flat = pytree.tree_leaves(tuple(inputs))
+    return timed(lowered, flat, Host.load(load_config(config)).backends, calls)
+
+
 def _prepare(config: Config) -> tuple[Host, Config, dict[str, Any]]:
     host = Host.load(config)
     return host, config, check_options(config, host.backends, host.backend)
@@ -210,6 +235,7 @@ def _prepare(config: Config) -> tuple[Host, Config, dict[str, Any]]:
 
 __all__ = [
     "asked",
+    "bench",
     "check",
     "export",
     "load_config",

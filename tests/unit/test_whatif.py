@@ -14,7 +14,18 @@ from cede.errors import ConfigError
 from cede.planning import Plan
 from cede.policy import apply, read_policy
 from cede.settle import settle
-from cede.types import Claim, Code, Contest, Delegation, OpGraph, Reason, Refusal, TensorFact
+from cede.types import (
+    Claim,
+    Code,
+    Contest,
+    Costs,
+    Delegation,
+    OpGraph,
+    Rates,
+    Reason,
+    Refusal,
+    TensorFact,
+)
 from cede.whatif import Asked, Rank, comparison_json, rank, ranked, ranking_text, what_if
 
 FACT = TensorFact(shape=(1,), dtype="float32", nbytes=4)
@@ -86,6 +97,22 @@ def test_supporting_an_operator_merges_delegates_and_says_so_in_one_sentence() -
     )
     assert found.gained == ("n", "m")
     assert found.lost == ()
+
+
+def test_with_costs_the_sentence_has_predicted_seconds() -> None:
+    plain = blocks()
+    costs = Costs(
+        fallback=Rates(flops_per_second=1e8, bytes_per_second=1e12),
+        backends={"p": Rates(flops_per_second=1e9, bytes_per_second=1e12, launch_seconds=1e-6)},
+    )
+    given = replace(plain, plan=replace(plain.plan, costs=costs))
+    found = what_if(given, support=[("aten.norm", "p")])
+    # seven ops of 100 FLOPs, the getitem none: 0.1 us on p, 1 us off it; 1 us for each delegate
+    assert found.seconds_before == pytest.approx(4 * 0.1e-6 + 2 * 1e-6 + 4e-6 + 1e-6)
+    assert found.seconds_after == pytest.approx(6 * 0.1e-6 + 2e-6 + 1e-6)
+    assert str(found).endswith("weight bytes covered, predicted 7.4 us -> 3.6 us a call")
+    assert json.loads(comparison_json(found))["seconds_after"] == found.seconds_after
+    assert "seconds_after" not in json.loads(comparison_json(what_if(plain, without=["p"])))
 
 
 def test_an_operator_goes_with_its_getitems() -> None:

@@ -1,6 +1,7 @@
 """The command line: `cede plan`, `export`, `report` and the other commands."""
 
 from cede.cli.app import CommandLine
+from cede.cli.benching import bench
 from cede.cli.calibrate import calibrate
 from cede.cli.lowering import export, lower
 from cede.cli.planning import explain, plan, report
@@ -15,5 +16,5 @@ main = CommandLine(
     help="Give the subgraphs of a PyTorch program to the backends that claim them.",
     epilog="Exit codes: 0 done, 2 config or usage, 3 plugin, 4 policy or --strict unmet, "
     "5 lowering, checking or running failed.",
-    commands=[plan, lower, export, report, explain, whatif, calibrate, run, plugins],
+    commands=[plan, lower, export, report, explain, whatif, run, bench, calibrate, plugins],
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -55,7 +55,7 @@ def lower(
             _agree(read, plan_file, loaded)
     job = Job(model=model, config=loaded, quiet=quiet, plan=read)
     with Steps(job.steps, quiet) as steps:
-        lowered = job.run(steps)
+        lowered, _ = job.run(steps)
         with steps.step("write"):
             lowered.save(output)
     if not quiet:
@@ -70,6 +70,7 @@ def lower(
 @options.program
 @options.form("text", "markdown", "csv", "json")
 @click.option("--check", is_flag=True, help="Compare with eager on the example inputs first.")
+@click.option("--bench", is_flag=True, help="Measure each delegate and put it in the report.")
 @click.option(
     "--plan-out", type=click.Path(path_type=Path), metavar="FILE", help="Write the plan as JSON."
 )
@@ -89,6 +90,7 @@ def export(
     output: Path,
     form: str,
     check: bool,
+    bench: bool,
     plan_out: Path | None,
     report_out: Path | None,
     strict: bool,
@@ -99,18 +101,20 @@ def export(
     With --check a program that differs from eager is not written; the first delegate that differs
     is named, and the exit code is 5.
     """
+    from cede import api
+
     options.writable(output, plan_out, report_out)
     report_form = _report_form(report_out)
-    job = Job(
-        model=model,
-        config=options.load(config, backends, overrides, strict),
-        quiet=quiet,
-        check=check,
-    )
+    config_used = options.load(config, backends, overrides, strict)
+    job = Job(model=model, config=config_used, quiet=quiet, check=check)
     with Steps(job.steps, quiet) as steps:
-        lowered = job.run(steps)
+        lowered, inputs = job.run(steps)
+        timing = None
+        if bench:
+            with steps.step("measure"):
+                timing = api.bench(lowered, inputs, config_used)
         with steps.step("write"):
-            report = lowered.report()
+            report = lowered.report(timing)
             if plan_out is not None:
                 lowered.plan.save(plan_out)
             if report_out is not None:
@@ -141,8 +145,8 @@ class Job:
         # to fail before compiling, which takes longer
         return self.config.strict and self.plan is None
 
-    def run(self, steps: Steps) -> Lowered:
-        """Load, export, plan, lower, and compare with eager if asked.
+    def run(self, steps: Steps) -> tuple[Lowered, tuple[Any, ...]]:
+        """Load, export, plan, lower, and compare with eager if asked; the model's flat inputs.
 
         Raises:
             PolicyError: the config is strict and the plan is not whole; nothing was compiled.
@@ -173,7 +177,7 @@ class Job:
                 raise LoweringError(f"{self.model}: differs from eager: {outcome.message}")
             if not self.quiet:
                 click.echo(f"check: {outcome.message}", err=True)
-        return lowered
+        return lowered, model.inputs
 
 
 def _read_plan(path: Path) -> Plan:

@@ -68,6 +68,15 @@ def load(
     return load_config(config, asked)
 
 
+def costed(config: Config) -> Config:
+    """That config with the default costs if it has none, so that there are predictions."""
+    from dataclasses import replace
+
+    from cede.config import ROOFLINE
+
+    return config if config.costs or config.settle == "cost" else replace(config, costs=ROOFLINE)
+
+
 def writable(*paths: Path | None) -> None:
     """Find out that a file can't be written before the long work, not after.
 

@@ -51,7 +51,7 @@ def whatif(
     from cede.whatif import comparison_json, ranked, ranking_text
 
     options.writable(output)
-    found = asked(model, options.load(config, backends, overrides), quiet)
+    found = asked(model, options.costed(options.load(config, backends, overrides)), quiet)
     if support or without:
         comparison = _compared(found, support, without)
         text = comparison_json(comparison) if form == "json" else f"{comparison}\n"

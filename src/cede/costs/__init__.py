@@ -5,6 +5,7 @@ from cede.costs.model import CostModel, Value, moved_bytes
 from cede.costs.predict import DelegatePrediction, Prediction, predicted
 from cede.costs.profile import SCHEMA, Profile, Skipped, load_profile, read_profile, write_profile
 from cede.costs.spell import seconds
+from cede.costs.timing import Timing
 
 __all__ = [
     "SCHEMA",
@@ -14,6 +15,7 @@ __all__ = [
     "Prediction",
     "Profile",
     "Skipped",
+    "Timing",
     "Value",
     "default_costs",
     "load_profile",

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 from cede.costs.model import CostModel
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from cede.types import Costs, Delegation, OpGraph
 
 
@@ -48,10 +50,12 @@ class Prediction:
     Attributes:
         delegates: one a delegation, in the same order.
         fallback: of the ops that no delegate takes.
+        left: of each of these, by id; a getitem and the like is not among them.
     """
 
     delegates: tuple[DelegatePrediction, ...]
     fallback: float
+    left: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def border(self) -> float:
@@ -85,7 +89,7 @@ def predicted(graph: OpGraph, settled: Settled, costs: Costs) -> Prediction:
         for id in given.ops:
             of[graph.position(id)] = number
     backends = [given.backend for given in settled.delegations]
-    compute, fallback = _compute(model, of, backends)
+    compute, left = _compute(model, of, backends)
     border = _border(model, of, backends)
     return Prediction(
         delegates=tuple(
@@ -97,19 +101,23 @@ def predicted(graph: OpGraph, settled: Settled, costs: Costs) -> Prediction:
             )
             for i, given in enumerate(settled.delegations)
         ),
-        fallback=fallback,
+        fallback=sum(left.values()),
+        left=left,
     )
 
 
-def _compute(model: CostModel, of: list[int], backends: list[str]) -> tuple[list[float], float]:
-    """Seconds of the ops of each delegate, and of the others."""
-    found, fallback = [0.0] * len(backends), 0.0
+def _compute(
+    model: CostModel, of: list[int], backends: list[str]
+) -> tuple[list[float], dict[str, float]]:
+    """Seconds of the ops of each delegate together, and of each of the others."""
+    found: list[float] = [0.0] * len(backends)
+    left: dict[str, float] = {}
     for op, number in enumerate(of):
-        if number < 0:
-            fallback += model.compute("")[op]
-        else:
+        if number >= 0:
             found[number] += model.compute(backends[number])[op]
-    return found, fallback
+        elif not model.graph.ops[op].bookkeeping:
+            left[model.graph.ops[op].id] = model.compute("")[op]
+    return found, left
 
 
 def _border(model: CostModel, of: list[int], backends: list[str]) -> list[float]:

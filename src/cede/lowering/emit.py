@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from executorch.exir import EdgeProgramManager, ExecutorchProgramManager
     from torch.export import ExportedProgram
 
+    from cede.costs import Timing
     from cede.planning import Plan
     from cede.types import OpGraph
 
@@ -55,9 +56,9 @@ class Lowered:
 
         write_whole(Path(path), self.buffer)
 
-    def report(self) -> Report:
-        """The per-op delegation table."""
-        return make_report(self.plan, self.graph)
+    def report(self, timing: Timing | None = None) -> Report:
+        """The per-op delegation table, with what `cede.bench` measured if that is given."""
+        return make_report(self.plan, self.graph, timing)
 
 
 def emit(

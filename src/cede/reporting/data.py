@@ -40,8 +40,9 @@ def to_csv(report: Report) -> str:
 def delegates_to_csv(report: Report) -> str:
     """One row a delegate; several partitioners are joined by "+"."""
     names = [field.name for field in fields(DelegateTotal)]
-    if report.prediction is None:
-        names.remove("predicted_seconds")
+    for name, told in (("predicted", report.prediction), ("measured", report.timing)):
+        if told is None:
+            names.remove(f"{name}_seconds")
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(names)
@@ -78,13 +79,25 @@ def to_json(report: Report) -> str:
             "border": found.border,
             "fallback": found.fallback,
         }
+    if (timing := report.timing) is not None:
+        data["measured"] = {
+            "seconds": timing.seconds,
+            "calls": timing.calls,
+            "runtime": timing.runtime,
+            "ops": dict(timing.ops),
+            "kernels": {
+                id: [{"name": name, "seconds": took} for name, took in found]
+                for id, found in timing.kernels.items()
+            },
+        }
     return json.dumps(data, indent=1, ensure_ascii=False) + "\n"
 
 
 def _delegate(given: DelegateTotal) -> dict[str, Any]:
     data = asdict(given)
-    if given.predicted_seconds is None:
-        del data["predicted_seconds"]
+    for name in ("predicted_seconds", "measured_seconds"):
+        if data[name] is None:
+            del data[name]
     return data
 
 

@@ -10,16 +10,18 @@ from cede.reporting.records import Answer, Outcome, Report, Row
 from cede.reporting.totals import by_delegate, by_module, by_type, totals
 
 if TYPE_CHECKING:
+    from cede.costs import Timing
     from cede.planning import Plan
     from cede.types import Delegation, Op, OpGraph
 
 
-def make_report(plan: Plan, graph: OpGraph) -> Report:
+def make_report(plan: Plan, graph: OpGraph, timing: Timing | None = None) -> Report:
     """Tell who took each op and why the others did not.
 
     Args:
         plan: the settled answers.
         graph: the facts that the plan was made from.
+        timing: what its program took, if it was run.
 
     Raises:
         PlanError: the plan was made from another graph.
@@ -47,10 +49,11 @@ def make_report(plan: Plan, graph: OpGraph) -> Report:
         totals=totals(graph, set(took), len(plan.delegations)),
         by_type=by_type(plan, graph),
         by_module=by_module(rows),
-        by_delegate=by_delegate(rows, plan, graph, prediction),
+        by_delegate=by_delegate(rows, plan, graph, prediction, timing),
         plan=plan,
         graph=graph,
         prediction=prediction,
+        timing=timing,
     )
 
 

@@ -7,7 +7,7 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from cede.costs import Prediction
+    from cede.costs import Prediction, Timing
     from cede.planning import Plan
     from cede.types import OpGraph, Reason
 
@@ -135,6 +135,7 @@ class DelegateTotal:
         ends: why it is no larger: the first op after it that is left or another delegate's, with
             the reason.
         predicted_seconds: of one call, launch and borders included; None without costs.
+        measured_seconds: of one call; None where nothing was measured.
     """
 
     id: str
@@ -146,6 +147,7 @@ class DelegateTotal:
     bytes_out: int
     ends: str
     predicted_seconds: float | None = None
+    measured_seconds: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -161,6 +163,7 @@ class Report:
         plan: that it tells about.
         graph: the facts it was made from.
         prediction: seconds of one call, None where the plan has no costs.
+        timing: measured seconds of one call, None where the program was not run.
     """
 
     rows: tuple[Row, ...]
@@ -171,6 +174,7 @@ class Report:
     plan: Plan = field(repr=False)
     graph: OpGraph = field(repr=False)
     prediction: Prediction | None = None
+    timing: Timing | None = None
 
     @property
     def left(self) -> tuple[Row, ...]:

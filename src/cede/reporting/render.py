@@ -11,7 +11,7 @@ from cede.costs import seconds
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from cede.costs import Prediction
+    from cede.costs import Prediction, Timing
     from cede.reporting.records import Report, Totals
 
 NARROWEST = 24
@@ -50,6 +50,17 @@ def foreseen(found: Prediction) -> str:
     )
 
 
+def seen(timing: Timing) -> str:
+    """One line with measured seconds and where they go."""
+    line = f"measured {seconds(timing.seconds)} a call"
+    if timing.delegates or timing.ops:
+        line += (
+            f": {seconds(sum(timing.delegates.values()))} in delegates,"
+            f" {seconds(sum(timing.ops.values()))} outside"
+        )
+    return line
+
+
 def text(report: Report, width: int | None = None) -> str:
     """Verdict, delegates, ops, totals and warnings."""
     tables = [_delegates(report), _ops(report), _modules(report), _types(report)]
@@ -78,6 +89,8 @@ def _document(report: Report, tables: list[str], head: str) -> str:
     head_lines = [verdict(report.totals)]
     if report.prediction is not None:
         head_lines.append(foreseen(report.prediction))
+    if report.timing is not None:
+        head_lines.append(seen(report.timing))
     parts = ["\n".join(head_lines), *tables]
     if report.plan.warnings:
         parts.append("\n".join([f"{head}Warnings", *(f"- {w}" for w in report.plan.warnings)]))
@@ -85,7 +98,9 @@ def _document(report: Report, tables: list[str], head: str) -> str:
 
 
 def _delegates(report: Report) -> Table:
-    extra = () if report.prediction is None else ("predicted",)
+    told = {"predicted": report.prediction is not None}
+    told["measured"] = report.timing is not None and bool(report.timing.delegates)
+    extra = tuple(name for name, there in told.items() if there)
     return Table(
         title="Delegates",
         header=("delegate", "backend", "ops", "FLOPs", "in", "out", *extra, "ends at"),
@@ -97,13 +112,17 @@ def _delegates(report: Report) -> Table:
                 quantity(given.flops),
                 quantity(given.bytes_in, "B"),
                 quantity(given.bytes_out, "B"),
-                *([] if given.predicted_seconds is None else [seconds(given.predicted_seconds)]),
+                *(_spelt(getattr(given, f"{name}_seconds")) for name in extra),
                 given.ends,
             )
             for given in report.by_delegate
         ],
         right=frozenset(range(2, 6 + len(extra))),
     )
+
+
+def _spelt(took: float | None) -> str:
+    return "-" if took is None else seconds(took)
 
 
 def _ops(report: Report) -> Table:

@@ -11,7 +11,7 @@ from cede.reporting.records import DelegateTotal, ModuleTotal, Row, Totals, Type
 if TYPE_CHECKING:
     from collections.abc import Container, Iterator, Sequence
 
-    from cede.costs import Prediction
+    from cede.costs import Prediction, Timing
     from cede.planning import Plan
     from cede.types import Delegation, OpGraph
 
@@ -108,7 +108,11 @@ def _paths(module: str) -> Iterator[tuple[str, str]]:
 
 
 def by_delegate(
-    rows: Sequence[Row], plan: Plan, graph: OpGraph, prediction: Prediction | None = None
+    rows: Sequence[Row],
+    plan: Plan,
+    graph: OpGraph,
+    prediction: Prediction | None = None,
+    timing: Timing | None = None,
 ) -> tuple[DelegateTotal, ...]:
     """One line a delegate, with what crosses its border and why it ends."""
     row_of = {row.op: row for row in rows}
@@ -126,6 +130,7 @@ def by_delegate(
                 bytes_out=sum(_nbytes(id, graph) for id in _leaving(given, graph)),
                 ends=_ends(given, graph, row_of),
                 predicted_seconds=prediction.delegates[number].seconds if prediction else None,
+                measured_seconds=timing.delegates.get(given.id) if timing else None,
             )
         )
     return tuple(found)

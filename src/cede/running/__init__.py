@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from cede.running.pte import Pte
     from cede.types import Backend, LoadedProgram
 
-__all__ = ["RunResult", "load", "run"]
+__all__ = ["EXECUTORCH", "RunResult", "load", "loaded_in", "run"]
 
 EXECUTORCH = "executorch"
 """What `RunResult.runtime` says for ExecuTorch's own runtime."""
@@ -59,7 +59,7 @@ def run(
     begin = time.perf_counter()
     pte = _read(program)
     pte.plan(method)
-    runtime, loaded = _load(pte, backends, method)
+    runtime, loaded = loaded_in(pte, backends, method)
     middle = time.perf_counter()
     outputs = tuple(loaded.run(inputs, method))
     end = time.perf_counter()
@@ -81,7 +81,7 @@ def load(program: bytes | Path | str, backends: Mapping[str, Backend]) -> Loaded
     Raises:
         LoweringError: no program, or a delegate in it that can't be run here.
     """
-    return _load(_read(program), backends)[1]
+    return loaded_in(_read(program), backends)[1]
 
 
 def _read(program: bytes | Path | str) -> Pte:
@@ -92,9 +92,10 @@ def _read(program: bytes | Path | str) -> Pte:
     return read_file(program)
 
 
-def _load(
+def loaded_in(
     pte: Pte, backends: Mapping[str, Backend], method: str | None = None
 ) -> tuple[str, LoadedProgram]:
+    """Where a program runs, and the program loaded there. Raises LoweringError as `load` does."""
     from cede.running.runtime import RuntimeProgram, registered
 
     ids = {delegate.id for method in pte.methods for delegate in pte.delegates(method)}

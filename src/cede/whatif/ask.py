@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from cede.config import SelectorConfig
+from cede.costs import predicted
 from cede.errors import ConfigError
 from cede.nearest import suggestion
 from cede.policy import chosen, nearest
@@ -74,13 +75,27 @@ def compared(asked: Asked, answers: Sequence[Answers], change: str) -> Compariso
     graph = asked.graph
     after = asked.settle(answers)
     old, new = _taken(asked.plan.delegations), _taken(after)
+    costs = asked.plan.costs
+    then, now = (
+        None if costs is None else predicted(graph, _Settled(given), costs).seconds
+        for given in (asked.plan.delegations, after)
+    )
     return Comparison(
         change=change,
         before=totals(graph, old, len(asked.plan.delegations)),
         after=totals(graph, new, len(after)),
         gained=tuple(op.id for op in graph.ops if op.id in new and op.id not in old),
         lost=tuple(op.id for op in graph.ops if op.id in old and op.id not in new),
+        seconds_before=then,
+        seconds_after=now,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _Settled:
+    """Delegations alone, as predictions need them."""
+
+    delegations: tuple[Delegation, ...]
 
 
 def refused_by(asked: Asked, backend: str) -> set[str]:

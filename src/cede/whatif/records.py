@@ -45,6 +45,8 @@ class Comparison:
         after: totals once the changed answers are settled.
         gained: ids of the ops that are in a delegate only after it, in graph order.
         lost: ids of the ops that are in a delegate only before it, in graph order.
+        seconds_before: predicted seconds of a call, None where the plan has no costs.
+        seconds_after: as `seconds_before`, once the changed answers are settled.
     """
 
     change: str
@@ -52,6 +54,8 @@ class Comparison:
     after: Totals
     gained: tuple[str, ...] = ()
     lost: tuple[str, ...] = ()
+    seconds_before: float | None = None
+    seconds_after: float | None = None
 
     def __str__(self) -> str:
         from cede.whatif.show import sentence

@@ -6,6 +6,7 @@ import json
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from cede.costs import seconds
 from cede.reporting.render import Table, as_markdown, as_text
 
 if TYPE_CHECKING:
@@ -19,13 +20,23 @@ SCHEMA = 1
 def sentence(given: Comparison) -> str:
     """ "supporting aten.group_norm on npu: 6 -> 1 delegates, 20 -> 26 of 30 ops, +12 % ..." """
     old, new = given.before, given.after
-    return (
+    line = (
         f"{given.change}: {old.delegates} -> {new.delegates} delegates,"
         f" {old.delegated} -> {new.delegated} of {new.ops} ops,"
         f" {_points(new.delegated_flops - old.delegated_flops, new.flops)} FLOPs covered,"
         f" {_points(new.delegated_weight_bytes - old.delegated_weight_bytes, new.weight_bytes)}"
         " weight bytes covered"
     )
+    then, now = given.seconds_before, given.seconds_after
+    if then is None or now is None:
+        return line
+    return f"{line}, predicted {seconds(then)} -> {seconds(now)} a call"
+
+
+def _predicted(given: Comparison) -> dict[str, float]:
+    if given.seconds_before is None or given.seconds_after is None:
+        return {}
+    return {"seconds_before": given.seconds_before, "seconds_after": given.seconds_after}
 
 
 def _points(more: int, whole: int) -> str:
@@ -103,4 +114,5 @@ def _plain(given: Comparison) -> dict[str, Any]:
         "after": asdict(given.after),
         "gained": list(given.gained),
         "lost": list(given.lost),
+        **_predicted(given),
     }
