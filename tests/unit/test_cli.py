@@ -22,7 +22,9 @@ from cede.cli.steps import Steps
 from cede.errors import ConfigError, LoweringError, PluginError, PolicyError
 
 DOCS = Path(__file__).parents[2] / "docs"
-COMMANDS = ["plan", "lower", "export", "report", "explain", "whatif", "calibrate", "run", "plugins"]
+COMMANDS = [
+    "plan", "lower", "export", "report", "explain", "whatif", "run", "bench", "calibrate", "plugins",
+]  # fmt: skip
 
 
 def cede_(*args: object) -> Result:
