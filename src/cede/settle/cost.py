@@ -15,11 +15,13 @@ from cede.errors import ConfigError
 from cede.settle.cost_climb import Search
 from cede.settle.cost_expand import expanded
 from cede.settle.cost_field import Field
+from cede.settle.cost_fold import Fold, alike
 from cede.settle.cost_reasons import explained
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
+    from cede.settle.cost_field import Labels
     from cede.settle.hold import Hold
     from cede.settle.index import Index
     from cede.settle.pieces import Piece
@@ -29,7 +31,10 @@ SHARES = (0.0, 0.25, 0.5, 1.0)
 """Parts of a launch that cuts add to each value that enters a delegate, one start each."""
 
 FEW_SHARES, LARGE = (0.0, 0.5), 2000
-"""The parts for graphs of more ops than that."""
+"""The parts for more ops than that, those that are alike counted once."""
+
+WORTH = 2
+"""Repetitions are folded where that leaves at most one of so many ops."""
 
 
 def cheapest(
@@ -48,15 +53,25 @@ def cheapest(
             f"settle: {contest.costs.origin} has no rates for {', '.join(sorted(lacking))}"
         )
     field = Field(index, pieces, contest.costs, sorted(contest.wanted))
-    search = Search(contest, field)
+    of = alike(field)
+    search = Search(contest, field, of)
     search.offer(field.nothing())
-    labels = field.nothing()
-    shares = SHARES if index.size <= LARGE else FEW_SHARES
-    for share in shares if field.takers else ():
-        labels = expanded(field, labels, share)
+    for labels in _cuts(field, of):
         search.offer(labels)
     if len(field.takers) > 1:
         search.offer(expanded(field, search.best.labels, 0.0))
     search.climb()
     best = search.best
     return best.held, best.groups, explained(field, best)
+
+
+def _cuts(field: Field, of: Sequence[int]) -> Iterator[Labels]:
+    """Labels by cuts: of the folded graph where that is much smaller, else of all of it."""
+    if not field.takers:
+        return
+    fold = Fold(field, list(of)) if (max(of) + 1) * WORTH <= len(of) > LARGE else None
+    ground = fold or field
+    labels = ground.nothing()
+    for share in SHARES if len(labels) <= LARGE else FEW_SHARES:
+        labels = expanded(ground, labels, share)
+        yield fold.unfolded(labels) if fold else labels

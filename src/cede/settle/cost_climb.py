@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from cede.settle.cost_standing import stand, without_losers
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from cede.settle.cost_field import Field, Labels
     from cede.settle.cost_standing import Standing
@@ -33,13 +33,19 @@ LEAST = 1e-12
 
 
 class Search:
-    """The best settlement so far, at first priority's, and what may be spent on a better one."""
+    """The best settlement so far, at first priority's, and what may be spent on a better one.
 
-    def __init__(self, contest: Contest, field: Field) -> None:
-        self._contest, self._field = contest, field
+    Args:
+        contest: what is settled.
+        field: the ground.
+        of: per op its class: ops of one class are alike.
+    """
+
+    def __init__(self, contest: Contest, field: Field, of: Sequence[int]) -> None:
+        self._contest, self._field, self._of = contest, field, of
         size = max(1, field.index.size)
         self._fine = size <= FINE
-        self._left = max((FINE_EFFORT if self._fine else EFFORT) // size, 8)
+        self._left = max((FINE_EFFORT if self._fine else EFFORT) // size, 4)
         self._seen: set[tuple[int, ...]] = set()
         self.best = stand(contest, field, None)
         self._starts = [self.best]
@@ -78,19 +84,42 @@ class Search:
         moves = [_delegates, _regions, _singles, _pieces]
         if self._fine:
             moves.append(_pairs)
-        for labels in chain.from_iterable(move(self._field, at) for move in moves):
+        copies = _copies(self._field, at, self._of)
+        for labels in chain(copies, *(move(self._field, at) for move in moves)):
             if self._left <= 0:
                 return
             yield labels
 
 
-def _delegates(field: Field, at: Standing) -> Iterator[Labels]:
-    """A whole delegate to the fallback or to another taker."""
+def _copies(field: Field, at: Standing, of: Sequence[int]) -> Iterator[Labels]:
+    """All delegates that are alike, or all ops that are, to one taker: a repeated layer once."""
+    delegates: dict[tuple[int, ...], list[list[int]]] = {}
+    for ops in _members(field, at):
+        delegates.setdefault(tuple(of[op] for op in ops), []).append(ops)
+    classes: dict[int, list[list[int]]] = {}
+    for op, own in enumerate(of):
+        if op not in field.index.host:
+            classes.setdefault(own, []).append([op])
+    for several in (*delegates.values(), *classes.values()):
+        for taker in range(-1, len(field.takers)) if len(several) > 1 else ():
+            if taker != at.labels[several[0][0]]:
+                labels = field.moved(at.labels, chain.from_iterable(several), taker)
+                if labels != at.labels:
+                    yield labels
+
+
+def _members(field: Field, at: Standing) -> list[list[int]]:
+    """The ops of each delegate."""
     ops_of: dict[int, list[int]] = {}
     for op, group in enumerate(at.groups):
         if group >= 0 and op not in field.index.host:
             ops_of.setdefault(group, []).append(op)
-    for ops in ops_of.values():
+    return list(ops_of.values())
+
+
+def _delegates(field: Field, at: Standing) -> Iterator[Labels]:
+    """A whole delegate to the fallback or to another taker."""
+    for ops in _members(field, at):
         for taker in range(-1, len(field.takers)):
             if taker != at.labels[ops[0]]:
                 yield field.moved(at.labels, ops, taker)

@@ -16,12 +16,13 @@ from cede.settle.cost_cut import Cut
 
 if TYPE_CHECKING:
     from cede.settle.cost_field import Field, Labels
+    from cede.settle.cost_fold import Fold
 
 SWEEPS = 4
 """How often all labels are tried; expansion has settled long before on real graphs."""
 
 
-def expanded(field: Field, labels: Labels, share: float) -> Labels:
+def expanded(field: Field | Fold, labels: Labels, share: float) -> Labels:
     """Labels after expansion moves over all takers until none changes anything.
 
     Args:
@@ -42,7 +43,7 @@ def expanded(field: Field, labels: Labels, share: float) -> Labels:
     return labels
 
 
-def _expand(field: Field, labels: Labels, taker: int, share: float) -> Labels:
+def _expand(field: Field | Fold, labels: Labels, taker: int, share: float) -> Labels:
     cut = Cut(len(labels))
     at = [cut.sink] * len(labels)
     for op, label in enumerate(labels):
@@ -59,7 +60,7 @@ def _expand(field: Field, labels: Labels, taker: int, share: float) -> Labels:
     return [taker if inside[node] else labels[op] for op, node in enumerate(at)]
 
 
-def _keep_whole(cut: Cut, field: Field, labels: Labels, taker: int, at: list[int]) -> None:
+def _keep_whole(cut: Cut, field: Field | Fold, labels: Labels, taker: int, at: list[int]) -> None:
     """An op comes with all of its piece, and leaves with all whose piece it is in."""
     for op, label in enumerate(labels):
         if taker >= 0 and at[op] == op:
@@ -72,7 +73,7 @@ def _keep_whole(cut: Cut, field: Field, labels: Labels, taker: int, at: list[int
 
 def _add_value(
     cut: Cut,
-    field: Field,
+    field: Field | Fold,
     labels: Labels,
     taker: int,
     share: float,
@@ -82,7 +83,7 @@ def _add_value(
     at: list[int],
 ) -> None:
     """What a value costs at the borders, whoever switches."""
-    leaves = field.model.values[number].leaves
+    leaves = field.leaving[number]
     home = labels[maker] if maker >= 0 else -1
     made = at[maker] if maker >= 0 else cut.source if taker < 0 else cut.sink
     read = [at[reader] for reader in readers]
@@ -90,7 +91,7 @@ def _add_value(
         price = field.prices[taker][number]
         others = [cut.sink] if leaves else read
         cut.pay_if_any_out(made, others, price)
-        cut.pay_if_any_in(read, made, price + share * field.launch(taker))
+        cut.pay_if_any_in(read, made, price + share * field.launch(taker) * field.times[number])
     if home >= 0 and home != taker:
         price = field.prices[home][number]
         if leaves or any(labels[reader] != home for reader in readers):
@@ -98,6 +99,6 @@ def _add_value(
         else:
             cut.pay_if_any_in(read, made, price)
     for label in sorted({labels[reader] for reader in readers} - {-1, taker}):
-        price = field.prices[label][number] + share * field.launch(label)
+        price = field.prices[label][number] + share * field.launch(label) * field.times[number]
         own = [at[reader] for reader in readers if labels[reader] == label]
         cut.pay_if_any_out(made if home == label else cut.source, own, price)

@@ -32,6 +32,8 @@ class Field:
         needs: per taker, for each op the others whose piece it is in.
         ends: per value the op that makes it (-1: the caller) and those that read it, without
             getitems and without the maker.
+        leaving: per value whether the caller gets it.
+        times: per value how often it is there: once.
         touching: per op the numbers of the values that it makes or reads.
         prices: per taker the seconds of each value at its border.
         seconds: per taker the seconds of each op; the last row is the fallback's, where those that
@@ -58,6 +60,8 @@ class Field:
                         cover[op] = piece.core
         self.needs = [_turned(cover) for cover in self.cover]
         self.ends = [self._ends(value.producer, value.readers) for value in self.model.values]
+        self.leaving = [value.leaves for value in self.model.values]
+        self.times = [1] * len(self.ends)
         self.touching: list[list[int]] = [[] for _ in range(index.size)]
         for number, (maker, readers) in enumerate(self.ends):
             for op in readers if maker < 0 else (maker, *readers):

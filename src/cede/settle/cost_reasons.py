@@ -101,7 +101,7 @@ def _border(
         home = taker if maker in moved else best.labels[maker] if maker >= 0 else -1
         others = {taker if reader in moved else best.labels[reader] for reader in readers}
         others.discard(home)
-        if home >= 0 and (others or field.model.values[number].leaves):
+        if home >= 0 and (others or field.leaving[number]):
             found += field.prices[home][number]
         found += sum(field.prices[other][number] for other in others if other >= 0)
     return found

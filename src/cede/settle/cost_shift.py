@@ -128,7 +128,7 @@ def _price(field: Field, held: Hold, number: int, groups: list[int]) -> float:
         if group >= 0 and group not in others:
             price += field.border(held.takers[held.key[reader]], number)
         others.add(group)
-    if own >= 0 and (others or field.model.values[number].leaves):
+    if own >= 0 and (others or field.leaving[number]):
         price += field.border(held.takers[held.key[maker]], number)
     return price
 

@@ -80,7 +80,7 @@ def total(field: Field, labels: Labels, groups: list[int]) -> float:
         own = groups[maker] if maker >= 0 else -1
         others = {groups[reader] for reader in readers}
         others.discard(own)
-        if own >= 0 and (others or field.model.values[number].leaves):
+        if own >= 0 and (others or field.leaving[number]):
             found += field.prices[taker_of[own]][number]
         for group in others:
             if group >= 0:
@@ -123,6 +123,6 @@ def _saved(field: Field, ops: list[int], groups: list[int], taker_of: dict[int, 
         others = {groups[reader] for reader in readers}
         if maker < 0 or groups[maker] != group:
             saved += field.prices[taker][number] * (group in others)
-        elif others != {group} or field.model.values[number].leaves:
+        elif others != {group} or field.leaving[number]:
             saved += field.prices[taker][number]
     return saved
