@@ -97,6 +97,22 @@ def test_a_profile_survives_its_json():
     assert list(json.loads(text)) == sorted(json.loads(text))
 
 
+def test_a_point_that_more_work_undercuts_was_disturbed():
+    def took(count: int, seconds: float, dtype: str = "float32") -> Sample:
+        return Sample(
+            kind="aten.mul", dtype=dtype, flops=count, moved=12 * count, crossed=0, seconds=seconds
+        )
+
+    found = fallback_rates(
+        [took(10, 1e-6), took(1000, 9e-3), took(100_000, 2e-4), took(10, 5e-7, "float16")], 0.0, 0.0
+    )
+    assert {(m.dtype, m.points) for m in found.measured} == {
+        ("float32", ((10.0, 1e-6), (1000.0, 2e-4), (100_000.0, 2e-4))),
+        ("float16", ((10.0, 5e-7),)),
+    }
+    assert found.bytes_per_second == pytest.approx(1.2e6 / 2e-4)
+
+
 def test_a_profile_goes_over_the_defaults():
     costs = profile().over(default_costs({"b": None, "c": None}), "mine.json")
     assert costs.fallback == profile().fallback
@@ -168,6 +184,7 @@ def test_calibrating_for_real(tmp_path: Path):
     kinds = {measured.kind for measured in found.fallback.measured}
     assert {"aten.addmm", "aten.convolution", "aten.bmm", "aten.add", "aten.mean"} <= kinds
     assert all(len(measured.points) == 3 for measured in found.fallback.measured)
+    assert {measured.dtype for measured in found.fallback.measured} == {"float32", "float16"}
     taken = {measured.kind for measured in found.backends["xnnpack"].measured}
     assert {"aten.linear", "aten.convolution", "aten.add"} <= taken
     assert any(row.case.startswith("layer_norm") for row in found.skipped)

@@ -1,4 +1,4 @@
-"""What is measured: programs of one op in three sizes, and tiny ones for launches and borders."""
+"""What is measured: programs of one op in three sizes and two dtypes, and tiny ones for borders."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ SIZES = ("small", "medium", "large")
 COUNTS = {"small": 2**10, "medium": 2**16, "large": 2**18}
 """Elements of what element-wise ops and reductions get; their rows have `ROW` of them."""
 
-CASES = 36
+DTYPES = (torch.float32, torch.float16)
+
+CASES = 36 * len(DTYPES)
 """How many `single_ops` gives."""
 
 ROW = 64
@@ -27,7 +29,7 @@ class Case:
     """One small program.
 
     Attributes:
-        name: such as "linear large".
+        name: such as "linear large float32".
         module: in eval mode.
         args: its inputs.
     """
@@ -57,7 +59,17 @@ class _Addmm(torch.nn.Module):
 
 
 def single_ops() -> Iterator[Case]:
-    """Programs of one op each."""
+    """Programs of one op each, first all in float32."""
+    for dtype in DTYPES:
+        for case in _of_float32():
+            yield Case(
+                name=f"{case.name} {str(dtype).removeprefix('torch.')}",
+                module=case.module.to(dtype),
+                args=tuple(given.to(dtype) for given in case.args),
+            )
+
+
+def _of_float32() -> Iterator[Case]:
     for size, rows, width in zip(SIZES, (4, 32, 32), (64, 256, 512), strict=True):
         x = torch.randn(rows, width)
         yield _case("linear", size, torch.nn.Linear(width, width), x)

@@ -107,8 +107,9 @@ def _rates(
         own = points.setdefault((sample.kind, sample.dtype), {})
         work = sample.flops or sample.moved
         own[work] = min(took, own.get(work, math.inf))
-    # Small ops tell of overheads, not of peaks.
-    peaks = list(largest.values())
+    # Small ops tell of overheads, not of peaks; and rates are float32's where it was measured.
+    peaks = [found for (_, dtype), found in largest.items() if dtype == "float32"]
+    peaks = peaks or list(largest.values())
     flops = max((s.flops / took for s, took in peaks if s.flops > s.moved), default=0.0)
     moved = max((s.moved / took for s, took in peaks), default=1.0)
     return Rates(
@@ -122,11 +123,20 @@ def _rates(
             Measured(
                 kind=kind,
                 dtype=dtype,
-                points=tuple((float(work), _rounded(took)) for work, took in sorted(own.items())),
+                points=_rising(own),
             )
             for (kind, dtype), own in sorted(points.items())
         ),
     )
+
+
+def _rising(own: dict[int, float]) -> tuple[tuple[float, float], ...]:
+    """Points by rising work. What takes longer than more work does was disturbed, and is cut."""
+    least, found = math.inf, list[tuple[float, float]]()
+    for work, took in sorted(own.items(), reverse=True):
+        least = min(least, took)
+        found.append((float(work), _rounded(least)))
+    return tuple(reversed(found))
 
 
 def _rounded(value: float) -> float:

@@ -12,10 +12,11 @@ CPUINFO = Path("/proc/cpuinfo")
 
 
 def describe() -> dict[str, str]:
-    """The processor, its cores, the system, and the versions that matter."""
+    """The processor, its cores and how busy they were, the system, and the versions that matter."""
     return {
         "cpu": _cpu(),
         "cores": str(_cores()),
+        "load": _load(),
         "system": f"{platform.system()} {platform.machine()}",
         "python": platform.python_version(),
         **{name: _version(name) for name in ("torch", "executorch", "cede")},
@@ -34,6 +35,11 @@ def _cores() -> int:
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
+
+
+def _load() -> str:
+    """Processes that wanted a core in the minute before; "unknown" where nobody counts them."""
+    return f"{os.getloadavg()[0]:.1f}" if hasattr(os, "getloadavg") else "unknown"
 
 
 def _version(name: str) -> str:

@@ -53,6 +53,7 @@ def calibrate(host: Host, config: Config, step: Step = lambda _: nullcontext()) 
         ConfigError: a backend that the config names can't run here.
     """
     names, skipped = _targets(host, config)
+    machine = describe()  # before it is busy with this
     clock = Clock(host, config, "")
     with step("kernels"):
         kernels = _kernels(clock)
@@ -72,7 +73,7 @@ def calibrate(host: Host, config: Config, step: Step = lambda _: nullcontext()) 
         if found:
             backends[name] = backend_rates(found, kernels.runtime, borders)
     return Profile(
-        machine=describe(),
+        machine=machine,
         fallback=fallback_rates(samples, kernels.runtime, kernels.op),
         backends=backends,
         skipped=tuple(skipped),

@@ -13,6 +13,9 @@ from cede.cli.steps import Steps
 if TYPE_CHECKING:
     from cede.costs import Profile
 
+BUSY = 0.5
+"""The load from which on a measurement is worth a warning."""
+
 
 @click.command(short_help="Measure this machine for cost mode.")
 @options.overrides
@@ -51,7 +54,17 @@ def calibrate(
         profile = measure(host, given, steps.step)
     write_whole(output, write_profile(profile).encode())
     if not quiet:
+        if warning := _busy(profile):
+            click.echo(f"warning: {warning}", err=True)
         click.echo(f"{output}: {_summary(profile)}")
+
+
+def _busy(profile: Profile) -> str:
+    """A warning if others wanted the cores too, "" if not."""
+    load = profile.machine.get("load", "unknown")
+    if load == "unknown" or float(load) < BUSY:
+        return ""
+    return f"the machine was busy (load {load}), so what was measured may be too slow; do it again"
 
 
 def _summary(profile: Profile) -> str:
