@@ -145,6 +145,16 @@ def test_the_gap_to_the_oracle_is_small(backends: int, groups: bool, most: float
     assert sum(each < 1e-9 for each in gaps) >= optimal
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("backends", [1, 2])
+@pytest.mark.parametrize("groups", [False, True])
+def test_the_gap_to_the_oracle_is_small_at_fourteen_ops(backends: int, groups: bool):
+    chance = random.Random(3)
+    gaps = [gap(random_contest(chance, 14, backends, 8 * US, groups)) for _ in range(10)]
+    assert all(-1e-9 < each <= 0.10 for each in gaps)
+    assert sum(each < 1e-9 for each in gaps) >= 8
+
+
 def test_the_oracle_is_never_undercut():
     chance = random.Random(2)
     for _ in range(20):
