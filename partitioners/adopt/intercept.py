@@ -3,14 +3,17 @@
 Stock partitioners first find what they support, then group it with torch.fx's
 `CapabilityBasedPartitioner` or ExecuTorch's `GroupBasedPartitioner`, both worse than quadratic.
 While one is watched, grouping hands back every supported unit alone, and each support check is
-recorded: what was asked, what it answered, what it logged. Upstream's classes are restored after.
+recorded: what was asked, what it answered, what it logged or printed. Upstream's classes are
+restored after.
 """
 
 from __future__ import annotations
 
+import io
 import logging
+import sys
 import threading
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, redirect_stdout
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from unittest import mock
@@ -63,6 +66,7 @@ def watching(stock: Any) -> Iterator[Watched]:
     listener = _Listener(watched)
     with _LOCK, ExitStack() as stack:
         stack.enter_context(_listening(listener))
+        stack.enter_context(redirect_stdout(_Printed(listener)))
 
         def patch(owner: Any, name: str, new: Any) -> None:
             stack.enter_context(mock.patch.object(owner, name, new))
@@ -163,6 +167,25 @@ class _Listener(logging.Handler):
                 self.watched.say(record.msg.node.name, record.msg.reason)
         elif self.node is not None:
             self.watched.say(self.node.name, record.getMessage())
+
+
+class _Printed(io.TextIOBase):
+    """Gives every line that is printed about a node to it, and any other to stderr."""
+
+    def __init__(self, listener: _Listener) -> None:
+        self.listener = listener
+        self.begun = ""
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, text: str) -> int:
+        if self.listener.node is None:
+            return sys.stderr.write(text)
+        *lines, self.begun = (self.begun + text).split("\n")
+        for line in lines:
+            self.listener.watched.say(self.listener.node.name, " ".join(line.split()))
+        return len(text)
 
 
 @contextmanager
