@@ -20,6 +20,7 @@ from cede.lowering.policed import insist_on, policed
 from cede.lowering.prepare import prepared
 from cede.lowering.tags import write_tags
 from cede.policy import read_policy
+from cede.quiet import logging_kept
 from cede.reporting import Report, make_report
 from cede.settle import check_settlement
 from cede.types import Limits, Program, Settlement
@@ -209,7 +210,10 @@ class PlanPartitioner(Partitioner):  # type: ignore[misc]
         self, backend: str, specs: tuple[tuple[str, bytes], ...]
     ) -> DelegationSpec:
         record = self.host.backend(backend)
-        record.register()
+        if (why := self.host.availability(backend).lower) is not None:
+            raise LoweringError(f"the backend {backend!r} can't lower here: {why}")
+        with logging_kept("executorch"):
+            record.register()
         given = specs or tuple(record.compile_specs(self.options.get(backend)))
         choose = record.delegate_for
         return DelegationSpec(
