@@ -27,12 +27,15 @@ class Adopted:
         delegate_id: the only backend id that its delegation specs may carry.
         make: builds the stock partitioner from the backend's options; called for each question, so
             that no state is left between two. Imports what is heavy when called.
+        grouped: let it see the groups that torch.fx's partitioner would form, where what it takes
+            depends on them; a claim is then such a group, and divisible.
     """
 
     name: str
     backend: str
     delegate_id: str
     make: Callable[[Any], Any]
+    grouped: bool = False
 
     def keeps(self, program: Program) -> Keep:
         """What the stock partitioner wants whole, with its own filter."""
@@ -47,7 +50,7 @@ class Adopted:
         stock = self._stock(program)
         nodes = [n for n in program.exported.graph.nodes if n.op == "call_function"]
         before = {node.name: dict(node.meta) for node in program.exported.graph.nodes}
-        with watching(stock) as watched:
+        with watching(stock, self.grouped) as watched:
             specs = stock.partition(program.exported).partition_tags
         note_missing_rules(stock, iter(nodes), watched)
         marks = {node.name: tuple(_marks(node, before[node.name])) for node in nodes}

@@ -60,8 +60,13 @@ class Watched:
 
 
 @contextmanager
-def watching(stock: Any) -> Iterator[Watched]:
-    """Record what `stock` answers inside the context. One at a time per process."""
+def watching(stock: Any, grouped: bool = False) -> Iterator[Watched]:
+    """Record what `stock` answers inside the context. One at a time per process.
+
+    Args:
+        stock: the partitioner.
+        grouped: hand it groups instead of units where torch.fx's partitioner would group.
+    """
     watched = Watched()
     listener = _Listener(watched)
     with _LOCK, ExitStack() as stack:
@@ -77,7 +82,7 @@ def watching(stock: Any) -> Iterator[Watched]:
         patch(
             fx_partitioner.CapabilityBasedPartitioner,
             "propose_partitions",
-            lambda self: _propose(self, watched, listener, ()),
+            lambda self: _propose(self, watched, listener, (), grouped),
         )
         patch(
             group_partitioner.GroupBasedPartitioner,
@@ -120,22 +125,41 @@ def _watch_check(
     return checked
 
 
-def _propose(partitioner: Any, watched: Watched, listener: _Listener, groups: Any) -> list[Any]:
-    watched.units = True
-    grouped = {node: i for i, group in enumerate(groups) for node in group}
+def _propose(
+    partitioner: Any, watched: Watched, listener: _Listener, groups: Any, grouped: bool = False
+) -> list[Any]:
+    watched.units = not grouped
+    known = {node: i for i, group in enumerate(groups) for node in group}
     members: dict[int, list[Node]] = {}
+    levels: dict[Node, int] = {}
+    taken: set[Node] = set()
     for node in partitioner.graph_module.graph.nodes:
         with listener.about(node):
             supported = partitioner._is_node_supported(node)
         if (reason := _kept_reason(partitioner.operator_support, node)) and not supported:
             watched.reasons[node.name] = [reason]
+        if grouped:
+            unit = levels[node] = _level(node, supported, levels, taken)
+        else:
+            unit = known.get(node, -1 - len(members))
         if supported:
-            unit = grouped.get(node, -1 - len(members))
+            taken.add(node)
             members.setdefault(unit, []).append(node)
     return [
         fx_partitioner.Partition(id=i, nodes=dict.fromkeys(nodes))
         for i, nodes in enumerate(members.values())
     ]
+
+
+def _level(node: Node, supported: bool, levels: dict[Node, int], taken: set[Node]) -> int:
+    """The group of a node: all supported nodes of one level make a convex partition.
+
+    One backend's fewest partitions (typed fusion, Kennedy and McKinley 1993).
+    """
+    return max(
+        (levels[given] + (given in taken and not supported) for given in node.all_input_nodes),
+        default=0,
+    )
 
 
 def _kept_reason(support: Any, node: Node) -> str:
