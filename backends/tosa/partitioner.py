@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from cede.partitioners.adopt import Adopted
 from cede.partitioners.adopt.join import joined
-from cede.types import Claim, Refusal
+from cede.types import Claim, Code, Reason, Refusal
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -69,9 +69,21 @@ class TosaPartitioner:
         """One claim per piece that compiles on its own, a refusal for every other op."""
         for answer in self._adopted.claim(program):
             if isinstance(answer, Refusal):
-                yield answer
+                yield self._with_border(answer, program)
             else:
                 yield from self._pieces(answer, program)
+
+    def _with_border(self, refusal: Refusal, program: Program) -> Refusal:
+        """The reason for what the stock partitioner takes off its groups without a word."""
+        op = program.graph.op(refusal.op)
+        silent = refusal.reason.code is Code.UNKNOWN_OP and "quantize_per" in op.target
+        if not silent or not self.integers(program.options):
+            return refusal
+        reason = Reason(
+            code=Code.QUANT_SCHEME,
+            detail="lies between floats and integers: a delegate of integers ends beside it",
+        )
+        return replace(refusal, reason=reason)
 
     def _pieces(self, claim: Claim, program: Program) -> list[Claim]:
         graph = program.graph

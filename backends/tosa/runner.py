@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -58,30 +59,26 @@ class ReferenceModel:
 
     def __call__(self, values: list[Any]) -> list[Any]:
         """Outputs for the arguments of a delegate call, of which the first are its inputs."""
-        import tosa_reference_model
-
+        model = import_module("tosa_reference_model")
         first = len(self._arguments) - self._outputs
         given = [
             _array(values[i], self._arguments[i].dim_order) for i in range(min(self._inputs, first))
         ]
         try:
-            found, status = tosa_reference_model.run(
-                self._graph, given, initialize_variable_tensor_from_numpy=1
-            )
+            found, status = model.run(self._graph, given, initialize_variable_tensor_from_numpy=1)
         except ValueError as error:
             raise LoweringError(f"TOSA's reference model refuses the graph: {error}") from error
-        if status != tosa_reference_model.GraphStatus.TOSA_VALID:
+        if status != model.GraphStatus.TOSA_VALID:
             raise LoweringError(f"TOSA's reference model says {status}: the results can't be used")
         return [_tensor(array, self._arguments[first + i]) for i, array in enumerate(found)]
 
 
 def _borders(graph: bytes) -> tuple[int, int]:
     """How many inputs and outputs a TOSA graph has."""
-    from tosa.TosaGraph import TosaGraph
-
-    if not TosaGraph.TosaGraphBufferHasIdentifier(graph, 0):
+    schema = import_module("tosa.TosaGraph").TosaGraph
+    if not schema.TosaGraphBufferHasIdentifier(graph, 0):
         raise LoweringError("the delegate's data is no TOSA graph; lower the program again")
-    block = TosaGraph.GetRootAs(graph).Regions(0).Blocks(0)
+    block = schema.GetRootAs(graph).Regions(0).Blocks(0)
     return block.InputsLength(), block.OutputsLength()
 
 

@@ -61,14 +61,16 @@ def _stock(options: VulkanOptions) -> Any:
     return vulkan_partitioner.VulkanPartitioner(compile_options(options))
 
 
-def _register() -> None:
+def register() -> None:
+    """Make ExecuTorch know Vulkan's compiler."""
     from cede.backends.vulkan.patterns import keep_graphs
 
     keep_graphs()
     import executorch.backends.vulkan.vulkan_preprocess  # noqa: F401
 
 
-def _specs(options: VulkanOptions) -> list[Spec]:
+def compile_specs(options: VulkanOptions) -> list[Spec]:
+    """The options as Vulkan's compiler reads them."""
     from executorch.backends.vulkan.partitioner.vulkan_partitioner import parse_compile_options
 
     given = parse_compile_options(compile_options(options))
@@ -102,7 +104,7 @@ def cede_backends() -> Iterator[Backend]:
         name=NAME,
         delegate_id=DELEGATE_ID,
         available=available,
-        register=_register,
-        compile_specs=_specs,
+        register=register,
+        compile_specs=compile_specs,
         options=VulkanOptions,
     )

@@ -27,14 +27,11 @@ def logging_kept(*packages: str) -> Iterator[None]:
         yield
     finally:
         for each in _loggers():
-            if each in before:
-                level, propagate, disabled, handlers = before[each]
-            elif each.name.partition(".")[0] in packages:
-                level, propagate, disabled, handlers = logging.NOTSET, True, False, []
-            else:
-                continue
-            each.propagate, each.disabled, each.handlers[:] = propagate, disabled, handlers
-            each.setLevel(level)  # empties the caches of what is enabled
+            fresh = each.name.partition(".")[0] in packages
+            state = before.get(each, (logging.NOTSET, True, False, []) if fresh else None)
+            if state is not None:
+                level, each.propagate, each.disabled, each.handlers[:] = state
+                each.setLevel(level)  # empties the caches of what is enabled
         logging.disable(threshold)
 
 
