@@ -19,8 +19,11 @@ WHOLE = ("xnnpack", "reference")
 FEW = ("mlp", "conv", "split", "dynamic_batch")
 """What the others are tried on by default: some take seconds for a toy."""
 
-# Where a backend needs an option or another tolerance to be compared with eager in float32.
-SETTINGS: Mapping[str, Mapping[str, Any]] = {}
+# What a backend needs beyond its name.
+SETTINGS: Mapping[str, Mapping[str, Any]] = {
+    # coremltools leaves temporary folders to the garbage collector
+    "coreml": {"pytestmark": pytest.mark.filterwarnings("ignore:Implicitly:ResourceWarning")},
+}
 
 
 class BuiltIn(Conformance):

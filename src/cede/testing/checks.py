@@ -187,7 +187,7 @@ def _ops(answer: Claim | Refusal) -> tuple[str, ...]:
 
 def _spelled(answer: Claim | Refusal) -> str:
     if isinstance(answer, Refusal):
-        return f"refusal of {answer.op} ({answer.reason})"
+        return f"refusal of {answer.op} ({answer.reason!r})"
     if isinstance(answer, Claim):
         rest = (answer.note, answer.cost, answer.divisible, answer.specs, answer.marks)
         return f"claim of {', '.join(sorted(map(str, answer.ops)))} {rest}"

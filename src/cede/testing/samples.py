@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import wraps
 from typing import TYPE_CHECKING
 
 import torch
@@ -120,6 +121,7 @@ def shapes() -> Sample:
 
 
 def _seeded(make: Callable[[], Sample]) -> Callable[[], Sample]:
+    @wraps(make)
     def seeded() -> Sample:
         with torch.random.fork_rng(devices=()):
             torch.manual_seed(0)

@@ -65,12 +65,11 @@ class Subject:
             seconds=4 * seconds + 60,
         )
         self.options = check_options(self.config, self.host.backends, self.host.backend)
-        self.partitioners = self.host.partitioners_for(self.config)
 
     @cached_property
     def availability(self) -> Availability:
         """What the backend can do here."""
-        return self.backend.available()
+        return self.host.availability(self.backend.name)
 
 
 @dataclass
