@@ -172,8 +172,9 @@ def _operators(program: ExportedProgram) -> set[str]:
     found = set()
     for graph_module in _graph_modules(program.graph_module):
         for node in graph_module.graph.nodes:
-            if isinstance(node.target, torch._ops.OpOverload):
-                overload = node.target._overloadname
-                name = node.target._schema.name
-                found.add(name if overload == "default" else f"{name}.{overload}")
+            # An operator that writes an argument is one itself, of a call that wraps it.
+            for op in (node.target, *node.args):
+                if isinstance(op, torch._ops.OpOverload):
+                    overload, name = op._overloadname, op._schema.name
+                    found.add(name if overload == "default" else f"{name}.{overload}")
     return found

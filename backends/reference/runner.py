@@ -13,7 +13,7 @@ from cede.running.pte import read
 from cede.running.runtime import run_delegate
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     from cede.running.interpreter import Call
     from cede.running.pte import Delegate
@@ -21,19 +21,24 @@ if TYPE_CHECKING:
 DELEGATE_ID = "CedeReferenceBackend"
 
 
-def load(data: bytes) -> Interpreter:
+def load(data: bytes, ids: Collection[str] = ()) -> Interpreter:
     """Load a `.pte`. Delegates of other backends run in ExecuTorch's runtime.
+
+    Args:
+        data: the program.
+        ids: of further delegates whose payload is one that `dump` wrote.
 
     Raises:
         LoweringError: no program, or an operator or delegate in it that can't be run here.
     """
-    return Interpreter(read(data), _handle)
+    known = {DELEGATE_ID, *ids}
 
+    def handle(delegate: Delegate, arguments: Sequence[Any]) -> Call:
+        if delegate.id in known:
+            return Subprogram(delegate.data)
+        return run_delegate(delegate, arguments)
 
-def _handle(delegate: Delegate, arguments: Sequence[Any]) -> Call:
-    if delegate.id == DELEGATE_ID:
-        return Subprogram(delegate.data)
-    return run_delegate(delegate, arguments)
+    return Interpreter(read(data), handle)
 
 
 class Subprogram:

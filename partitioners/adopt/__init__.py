@@ -5,11 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from cede.quiet import logging_kept
 from cede.types import Claim, Code, Keep, Reason, Refusal
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from cede.partitioners.adopt.intercept import Watched
     from cede.types import Mark, Program, Spec
 
 __all__ = ["Adopted"]
@@ -25,28 +27,30 @@ class Adopted:
         delegate_id: the only backend id that its delegation specs may carry.
         make: builds the stock partitioner from the backend's options; called for each question, so
             that no state is left between two. Imports what is heavy when called.
+        grouped: let it see the groups that torch.fx's partitioner would form, where what it takes
+            depends on them; a claim is then such a group, and divisible.
     """
 
     name: str
     backend: str
     delegate_id: str
     make: Callable[[Any], Any]
+    grouped: bool = False
 
     def keeps(self, program: Program) -> Keep:
         """What the stock partitioner wants whole, with its own filter."""
-        ops, accepts = self.make(program.options).ops_to_not_decompose(program.exported)
+        ops, accepts = self._stock(program).ops_to_not_decompose(program.exported)
         # With a filter, ExecuTorch itself fails for an op that is kept and then not claimed.
         return Keep(ops=tuple(ops), accepts=accepts, certain=accepts is not None)
 
     def claim(self, program: Program) -> Iterator[Claim | Refusal]:
         """One claim per unit that the stock partitioner tags, a refusal for every other op."""
         from cede.partitioners.adopt.intercept import note_missing_rules, watching
-        from cede.partitioners.adopt.reasons import reason_for
 
-        stock = self.make(program.options)
+        stock = self._stock(program)
         nodes = [n for n in program.exported.graph.nodes if n.op == "call_function"]
-        before = {node.name: dict(node.meta) for node in nodes}
-        with watching(stock) as watched:
+        before = {node.name: dict(node.meta) for node in program.exported.graph.nodes}
+        with watching(stock, self.grouped) as watched:
             specs = stock.partition(program.exported).partition_tags
         note_missing_rules(stock, iter(nodes), watched)
         marks = {node.name: tuple(_marks(node, before[node.name])) for node in nodes}
@@ -54,6 +58,8 @@ class Adopted:
         for node in nodes:
             if (tag := node.meta.get("delegation_tag")) is not None:
                 tagged.setdefault(tag, []).append(node.name)
+        for node in program.exported.graph.nodes:  # it is read-only; the claims have the marks
+            node.meta = before[node.name]
         for tag, ops in tagged.items():
             yield Claim(
                 partitioner=self.name,
@@ -63,7 +69,11 @@ class Adopted:
                 divisible=not watched.units,
                 marks=tuple(mark for op in ops for mark in marks.get(op, ())),
             )
-        taken = {op for ops in tagged.values() for op in ops}
+        yield from self._refusals(program, {op for ops in tagged.values() for op in ops}, watched)
+
+    def _refusals(self, program: Program, taken: set[str], watched: Watched) -> Iterator[Refusal]:
+        from cede.partitioners.adopt.reasons import reason_for
+
         for op in program.graph.ops:
             if op.id in taken:
                 continue
@@ -77,6 +87,10 @@ class Adopted:
                 silent = watched.silent.get(op.id, "")
                 reason = reason_for(op, program.graph, said, silent, op.id in watched.no_rule)
             yield Refusal(partitioner=self.name, op=op.id, reason=reason)
+
+    def _stock(self, program: Program) -> Any:
+        with logging_kept("executorch"):
+            return self.make(program.options)
 
     def _specs(self, spec: Any) -> tuple[Spec, ...]:
         if spec.backend_id != self.delegate_id:

@@ -3,14 +3,17 @@
 Stock partitioners first find what they support, then group it with torch.fx's
 `CapabilityBasedPartitioner` or ExecuTorch's `GroupBasedPartitioner`, both worse than quadratic.
 While one is watched, grouping hands back every supported unit alone, and each support check is
-recorded: what was asked, what it answered, what it logged. Upstream's classes are restored after.
+recorded: what was asked, what it answered, what it logged or printed. Upstream's classes are
+restored after.
 """
 
 from __future__ import annotations
 
+import io
 import logging
+import sys
 import threading
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, redirect_stdout
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from unittest import mock
@@ -57,12 +60,18 @@ class Watched:
 
 
 @contextmanager
-def watching(stock: Any) -> Iterator[Watched]:
-    """Record what `stock` answers inside the context. One at a time per process."""
+def watching(stock: Any, grouped: bool = False) -> Iterator[Watched]:
+    """Record what `stock` answers inside the context. One at a time per process.
+
+    Args:
+        stock: the partitioner.
+        grouped: hand it groups instead of units where torch.fx's partitioner would group.
+    """
     watched = Watched()
     listener = _Listener(watched)
     with _LOCK, ExitStack() as stack:
         stack.enter_context(_listening(listener))
+        stack.enter_context(redirect_stdout(_Printed(listener)))
 
         def patch(owner: Any, name: str, new: Any) -> None:
             stack.enter_context(mock.patch.object(owner, name, new))
@@ -73,7 +82,7 @@ def watching(stock: Any) -> Iterator[Watched]:
         patch(
             fx_partitioner.CapabilityBasedPartitioner,
             "propose_partitions",
-            lambda self: _propose(self, watched, listener, ()),
+            lambda self: _propose(self, watched, listener, (), grouped),
         )
         patch(
             group_partitioner.GroupBasedPartitioner,
@@ -116,22 +125,41 @@ def _watch_check(
     return checked
 
 
-def _propose(partitioner: Any, watched: Watched, listener: _Listener, groups: Any) -> list[Any]:
-    watched.units = True
-    grouped = {node: i for i, group in enumerate(groups) for node in group}
+def _propose(
+    partitioner: Any, watched: Watched, listener: _Listener, groups: Any, grouped: bool = False
+) -> list[Any]:
+    watched.units = not grouped
+    known = {node: i for i, group in enumerate(groups) for node in group}
     members: dict[int, list[Node]] = {}
+    levels: dict[Node, int] = {}
+    taken: set[Node] = set()
     for node in partitioner.graph_module.graph.nodes:
         with listener.about(node):
             supported = partitioner._is_node_supported(node)
         if (reason := _kept_reason(partitioner.operator_support, node)) and not supported:
             watched.reasons[node.name] = [reason]
+        if grouped:
+            unit = levels[node] = _level(node, supported, levels, taken)
+        else:
+            unit = known.get(node, -1 - len(members))
         if supported:
-            unit = grouped.get(node, -1 - len(members))
+            taken.add(node)
             members.setdefault(unit, []).append(node)
     return [
         fx_partitioner.Partition(id=i, nodes=dict.fromkeys(nodes))
         for i, nodes in enumerate(members.values())
     ]
+
+
+def _level(node: Node, supported: bool, levels: dict[Node, int], taken: set[Node]) -> int:
+    """The group of a node: all supported nodes of one level make a convex partition.
+
+    One backend's fewest partitions (typed fusion, Kennedy and McKinley 1993).
+    """
+    return max(
+        (levels[given] + (given in taken and not supported) for given in node.all_input_nodes),
+        default=0,
+    )
 
 
 def _kept_reason(support: Any, node: Node) -> str:
@@ -163,6 +191,25 @@ class _Listener(logging.Handler):
                 self.watched.say(record.msg.node.name, record.msg.reason)
         elif self.node is not None:
             self.watched.say(self.node.name, record.getMessage())
+
+
+class _Printed(io.TextIOBase):
+    """Gives every line that is printed about a node to it, and any other to stderr."""
+
+    def __init__(self, listener: _Listener) -> None:
+        self.listener = listener
+        self.begun = ""
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, text: str) -> int:
+        if self.listener.node is None:
+            return sys.stderr.write(text)
+        *lines, self.begun = (self.begun + text).split("\n")
+        for line in lines:
+            self.listener.watched.say(self.listener.node.name, " ".join(line.split()))
+        return len(text)
 
 
 @contextmanager

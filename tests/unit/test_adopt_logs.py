@@ -67,6 +67,39 @@ def test_a_logged_reason_is_given_to_the_op_that_was_asked_about(
     assert "skipping" not in capfd.readouterr().err
 
 
+class Prints(Support):
+    """Prints its reasons, as ExecuTorch's OpenVINO support check does."""
+
+    def is_node_supported(self, submodules: Any, node: torch.fx.Node) -> bool:
+        if "tanh" in node.name:
+            print("Op not supported: ", node.target.__name__)
+            return False
+        return node.op == "call_function"
+
+
+class Printed(Logs):
+    def partition(self, exported_program: Any) -> PartitionResult:
+        groups = generate_partitions_from_list_of_nodes(
+            exported_program.graph_module, op_support=Prints()
+        )
+        print("done")
+        for node in groups[0].nodes:
+            node.meta["delegation_tag"] = "t"
+        return PartitionResult(exported_program, {"t": DelegationSpec("Some", [])})
+
+
+def test_a_printed_reason_is_given_to_the_op_and_stdout_stays_clean(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    program = edge(torch.nn.Sequential(torch.nn.ReLU(), torch.nn.Tanh()), torch.randn(2))
+    given = answers(lambda options: Printed(), "Some", program)
+    [refusal] = [answer for answer in given if isinstance(answer, Refusal)]
+    assert refusal.reason.code is Code.UNKNOWN_OP
+    assert refusal.reason.detail == "Op not supported: aten.tanh.default"
+    written = capfd.readouterr()
+    assert (written.out, written.err) == ("", "done\n")
+
+
 def test_core_ml_is_adopted_as_it_stands() -> None:
     coreml = pytest.importorskip("executorch.backends.apple.coreml.partition")
     module = torch.nn.Sequential(torch.nn.Conv2d(3, 4, 3), torch.nn.ReLU(), torch.nn.Softmax(1))

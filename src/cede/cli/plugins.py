@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from cede.host import Host
     from cede.reporting.render import Table
-    from cede.types import Availability, Backend
+    from cede.types import Backend
 
 KINDS = ("backend", "partitioner", "quantizer", "encoding")
 
@@ -90,7 +90,7 @@ def _tables(host: Host, verbose: bool) -> Iterator[Table]:
         title="Backends",
         header=("backend", "id", "claim", "lower", "run"),
         rows=[
-            (name, one.delegate_id, *(why or "yes" for why in _abilities(one).values()))
+            (name, one.delegate_id, *(why or "yes" for why in _abilities(host, name).values()))
             for name, one in host.backends.items()
         ],
     )
@@ -117,13 +117,9 @@ def _records(host: Host) -> Iterator[tuple[str, str, str, str]]:
             yield kind, name, source.distribution, source.version
 
 
-def _abilities(backend: Backend) -> dict[str, str | None]:
+def _abilities(host: Host, name: str) -> dict[str, str | None]:
     """Claim, lower and run: None, or why not."""
-    try:
-        found: Availability = backend.available()
-    except Exception as error:
-        why = f"can't be told: {type(error).__name__}: {error}"
-        return {"claim": why, "lower": why, "run": why}
+    found = host.availability(name)
     return {"claim": found.claim, "lower": found.lower, "run": found.run}
 
 
@@ -146,7 +142,7 @@ def _data(host: Host) -> dict[str, Any]:
             for row in _records(host)
         ],
         "backends": [
-            {"name": name, "id": one.delegate_id, **_abilities(one)}
+            {"name": name, "id": one.delegate_id, **_abilities(host, name)}
             for name, one in host.backends.items()
         ],
         "failures": [asdict(one) for one in host.failures],

@@ -9,7 +9,7 @@ from torch.export.graph_signature import InputKind as ExportKind
 from torch.export.graph_signature import OutputKind
 from torch.fx import GraphModule, Node
 
-from cede.facts.arguments import arguments, scoped, target_name
+from cede.facts.arguments import arguments, scoped, target_name, written_by
 from cede.facts.fingerprint import fingerprint
 from cede.facts.flops import flops_of
 from cede.facts.places import layer_of, module_of, origin_of, source_of
@@ -125,7 +125,7 @@ class _Reader:
         inputs = tuple(
             scoped(used.name, scope) for used in node.all_input_nodes if used.name not in branches
         )
-        target, origin = target_name(node.target), origin_of(node)
+        target, origin = target_name(written_by(node) or node.target), origin_of(node)
         self.ops.append(
             Op(
                 id=scoped(node.name, scope),

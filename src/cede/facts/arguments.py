@@ -17,6 +17,23 @@ if TYPE_CHECKING:
     from cede.types import Argument
 
 
+_FUNCTIONALIZED = (
+    torch.ops.higher_order.auto_functionalized,
+    torch.ops.higher_order.auto_functionalized_v2,
+)
+
+
+def written_by(node: Node) -> torch._ops.OpOverload | None:
+    """The operator of a call that torch made functional because it writes arguments, else None.
+
+    Such a call gives the operator's own results, and then the new value of each written tensor.
+    """
+    if node.target not in _FUNCTIONALIZED:
+        return None
+    given = node.args[0]
+    return given if isinstance(given, torch._ops.OpOverload) else None
+
+
 def target_name(target: Any) -> str:
     """The operator with overload: "aten.add.Tensor", "getitem", "cond"."""
     if target is operator.getitem:
@@ -50,6 +67,9 @@ def arguments(
     def plain(value: Any) -> Argument:
         return _plain(value, scope, branches)
 
+    writer = written_by(node)
+    if writer is not None:
+        return tuple((name, plain(value)) for name, value in _functional(node, writer))
     overload = aten_overload(node.target)
     if overload is None:
         names = ("input", "index") if node.target is operator.getitem else ()
@@ -68,6 +88,28 @@ def arguments(
             value = argument.default_value
         result.append((argument.name, plain(value)))
     return tuple(result)
+
+
+def _functional(node: Node, writer: torch._ops.OpOverload) -> list[tuple[str, Any]]:
+    """Arguments by the writer's schema, tensors for their places among all that are written.
+
+    A tensor that is a view of the one written to stands as that one; what describes the view
+    follows under the names that torch gives it ("_x_storage_offset").
+    """
+    given = dict(node.kwargs)
+    bases: Any = given.pop("_all_bases", ())
+
+    def taken(name: str) -> Any:
+        if name in given:
+            return given.pop(name)
+        length = given.pop(f"_{name}_length", None)
+        if length is not None:
+            return tuple(taken(f"{name}_{i}") for i in range(length))  # type: ignore[arg-type]
+        index: Any = given.pop(f"_{name}_base_index", None)
+        return None if index is None else bases[index]
+
+    found = [(argument.name, taken(argument.name)) for argument in writer._schema.arguments]
+    return [*found, *given.items()]
 
 
 def _plain(value: Any, scope: str, branches: Mapping[str, str]) -> Argument:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from cede.config import Config
 from cede.errors import ConfigError, PluginError
 from cede.host import calls
+from cede.host.ability import ability
 from cede.host.discover import built_ins, installed, local
 from cede.host.load import Plugin, load
 from cede.host.names import Names, Rivals, conflict, find, gather
@@ -23,7 +24,15 @@ if TYPE_CHECKING:
     import click
 
     from cede.planning import Plan, Source
-    from cede.types import Backend, Contest, Finding, OpGraph, Partitioner, Settlement
+    from cede.types import (
+        Availability,
+        Backend,
+        Contest,
+        Finding,
+        OpGraph,
+        Partitioner,
+        Settlement,
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,6 +131,10 @@ class Host:
         backend: Backend = found.record
         return backend
 
+    def availability(self, name: str) -> Availability:
+        """What the backend of that name can do here; see `ability`. Raises as `source` does."""
+        return ability(self.backend(name), self._load_seconds)
+
     def partitioner(self, name: str) -> Partitioner:
         """The partitioner of that name. Raises as `source` does."""
         found = find("partitioner", name, self._names, self._rivals, self.failures)
@@ -139,7 +152,7 @@ class Host:
         Raises:
             ConfigError: an unknown name, a partitioner whose backend is not in `config.backends`,
                 a backend that no partitioner claims for, or nothing named at all.
-            PluginError: as `source`.
+            PluginError: as `source`, or a backend that can't claim here.
         """
         return partitioners_for(self, config, self._rivals)
 

@@ -79,6 +79,10 @@ def partitioners_for(host: Host, config: Config, rivals: Rivals) -> tuple[Partit
         if name not in asked:
             of = "those under partitioners" if config.partitioners else "the installed partitioners"
             raise _wrong(config, "backends", f"none of {of} claims for {name!r}")
+    for name in dict.fromkeys(one.backend for one in chosen):
+        if (why := host.availability(name).claim) is not None:
+            key = "backends" if name in backends else "partitioners"
+            raise PluginError(f"{config.origin(key)}: {key}: {name!r} can't be used here: {why}")
     return tuple(chosen)
 
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import copy
 import re
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import torch
 
 from cede.errors import LoweringError
 from cede.files import write_whole
+from cede.lowering.custom import refusals
 from cede.lowering.upstream import upstream_error
 from cede.reporting import Report, make_report
 
@@ -116,17 +117,12 @@ def _no_out_variant(missing: list[str], plan: Plan, graph: OpGraph) -> str:
         kind = name.replace("::", ".")
         for op in graph.ops:
             if op.id not in taken and op.target.startswith(kind):
-                lines.append(f"  {op.where}: {_reasons(plan, op.id)}")
+                lines.append(f"  {op.where}: {refusals(plan, op.id)}")
     return (
         f"no out variant is registered for {', '.join(missing)}, which no backend took:\n"
         + "\n".join(lines)
         + "\nRegister an out variant of the operator, or give the op to a backend that takes it."
     )
-
-
-def _reasons(plan: Plan, op: str) -> str:
-    given: list[Any] = [*plan.refusals, *plan.losses]
-    return "; ".join(f"{row.partitioner}: {row.reason}" for row in given if row.op == op)
 
 
 def _missing_kernels(executorch: ExecutorchProgramManager, plan: Plan, graph: OpGraph) -> list[str]:

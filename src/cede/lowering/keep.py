@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from cede.facts.arguments import aten_overload
+from cede.lowering.custom import is_custom, registered, unclaimed
 from cede.types import Keep, OpGraph, Partitioner, Program
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
     from torch.export import ExportedProgram
     from torch.fx import Node
@@ -26,6 +27,9 @@ class Keeping:
     A kept op that nobody claims has often no kernel, so it must be decomposed after all. The node
     names that were kept are remembered in order; `unclaimed` finds them again in the edge program,
     where they have other names but the same order.
+
+    A custom operator whose decomposition is registered is kept with all its calls or not at all,
+    and stands under its own name ("ns.op.default") where others stand under their nodes'.
 
     Attributes:
         kept: names of the ATen nodes that were kept, in graph order.
@@ -45,8 +49,8 @@ class Keeping:
         Args:
             partitioners: in priority order.
             options: by backend name.
-            dropped: names of ATen nodes to decompose whatever anybody wants.
-            only: names of ATen nodes to keep, as an earlier plan did; None asks the partitioners.
+            dropped: names of what to decompose whatever anybody wants.
+            only: names of what to keep, as an earlier plan did; None asks the partitioners.
         """
         self.partitioners = partitioners
         self.options = options
@@ -58,10 +62,15 @@ class Keeping:
 
     def request(self, program: ExportedProgram) -> tuple[list[Any], Callable[[Node], bool] | None]:
         """What `ops_to_not_decompose` answers for an ATen program."""
-        wanted: dict[Any, list[Callable[[Node], bool] | None]] = defaultdict(list)
-        for partitioner in self.partitioners:
-            for op, accepts in self._asked(partitioner, program):
-                wanted[op].append(accepts)
+        for node in _calls(program):  # what `wants_whole` left in the program
+            if registered(node.target) is not None:
+                self.kept[str(node.target)] = node.target
+        # A custom op is in no table of ExecuTorch's, unless torch itself decomposes it.
+        wanted = {
+            op: checks
+            for op, checks in self._wishes(program).items()
+            if not is_custom(op) or op._can_decompose()
+        }
         if not wanted:
             return [], None
         if self._keeps_all(wanted, program):
@@ -80,6 +89,26 @@ class Keeping:
             return accepted
 
         return list(wanted), keeps
+
+    def wants_whole(self, op: Any, program: ExportedProgram) -> bool:
+        """Whether a custom operator with a registered decomposition stays whole, every call."""
+        if str(op) in self.dropped:
+            return False
+        if self.only is not None:
+            return str(op) in self.only
+        checks = self._wishes(program).get(op, [])
+        return bool(checks) and all(
+            any(check is None or check(node) for check in checks)
+            for node in _calls(program)
+            if node.target is op
+        )
+
+    def _wishes(self, program: ExportedProgram) -> dict[Any, list[Callable[[Node], bool] | None]]:
+        wanted: dict[Any, list[Callable[[Node], bool] | None]] = defaultdict(list)
+        for partitioner in self.partitioners:
+            for op, accepts in self._asked(partitioner, program):
+                wanted[op].append(accepts)
+        return wanted
 
     def _keeps_all(self, wanted: Mapping[Any, list[Any]], program: ExportedProgram) -> bool:
         """Whether every node of the wanted ops stays whole, so that no filter is needed.
@@ -112,6 +141,8 @@ class Keeping:
             return []
         result = []
         for op in ops:
+            if is_custom(op) and not (op._can_decompose() or registered(op)):
+                continue  # nothing would decompose it
             if why := _impossible(op):
                 self._warn(f"partitioner {partitioner.name} wants {op} kept whole, but {why}")
             else:
@@ -141,21 +172,23 @@ class Keeping:
             self.warnings.append(text)
 
     def unclaimed(self, program: ExportedProgram, claimed: Collection[str]) -> set[str]:
-        """Names of the kept ATen nodes whose edge nodes are in no delegation.
+        """Names of what was kept and whose edge nodes are in no delegation.
 
         Args:
             program: the edge program.
             claimed: ids of the delegated ops.
         """
+        whole = {op for name, op in self.kept.items() if name == str(op)}
         kept: dict[Any, list[str]] = defaultdict(list)
         for name, op in self.kept.items():
-            kept[op].append(name)
+            if op not in whole:
+                kept[op].append(name)
         found: dict[Any, list[Node]] = defaultdict(list)
         for node in program.graph.nodes:
             overload = aten_overload(node.target) if node.op == "call_function" else None
             if overload in kept:
                 found[overload].append(node)
-        left: set[str] = set()
+        left = {str(op) for op in unclaimed(program, whole, claimed)}
         for op, nodes in found.items():
             free = [i for i, node in enumerate(nodes) if node.name not in claimed]
             if not free:
@@ -165,6 +198,12 @@ class Keeping:
             else:  # an op that also stands in the program without being kept
                 left.update(kept[op])
         return left
+
+
+def _calls(program: ExportedProgram) -> Iterator[Node]:
+    for module in program.graph_module.modules():
+        if isinstance(module, torch.fx.GraphModule):
+            yield from (node for node in module.graph.nodes if node.op == "call_function")
 
 
 @cache

@@ -15,11 +15,13 @@ from cede.errors import LoweringError, PlanError
 from cede.facts import read_graph
 from cede.facts.arguments import aten_overload
 from cede.lowering.contest import limits_for, make_plan
+from cede.lowering.custom import decomposed, stranded
 from cede.lowering.keep import Keeping
 from cede.lowering.policed import insist_on, policed
 from cede.lowering.prepare import prepared
 from cede.lowering.tags import write_tags
 from cede.policy import read_policy
+from cede.quiet import logging_kept
 from cede.reporting import Report, make_report
 from cede.settle import check_settlement
 from cede.types import Limits, Program, Settlement
@@ -129,9 +131,10 @@ class PlanPartitioner(Partitioner):  # type: ignore[misc]
 
             found = scout(program, self.host, self.config, self.options)
             self._keepings[-1] = self._keep(found.dropped)
-        dropped = self._keepings[-1].dropped
-        self._decomposed.append([n.name for n in program.graph.nodes if n.name in dropped])
-        return program
+        keeping = self._keepings[-1]
+        names = {n.name for n in program.graph.nodes} | {str(n.target) for n in program.graph.nodes}
+        self._decomposed.append([name for name in keeping.dropped if name in names])
+        return decomposed(program, lambda op: keeping.wants_whole(op, program))
 
     def _keep(self, dropped: Collection[str] = ()) -> Keeping:
         only = self.replay.kept if self.replay is not None else None
@@ -170,12 +173,17 @@ class PlanPartitioner(Partitioner):  # type: ignore[misc]
                 warning = f"{note}: {', '.join(sorted(left))}"
                 plan = dataclasses.replace(plan, warnings=(*plan.warnings, warning))
         decomposed = None if self.replay is not None else self._decomposed[len(self.plans)]
+        lost = stranded(exported_program, plan, graph)
+        if lost and self.scout:
+            plan = dataclasses.replace(plan, warnings=(*plan.warnings, lost))
         plan, findings = policed(plan, graph, self._policy, self._asked, decomposed)
         self.plans.append(plan)
         if self.scout:
             raise Scouted(plan, answers, findings)
         insist_on(findings)
         self._review(plan, graph)
+        if lost:
+            raise LoweringError(lost)
         tags = write_tags(plan, graph, exported_program)
         return PartitionResult(
             tagged_exported_program=exported_program,
@@ -209,7 +217,10 @@ class PlanPartitioner(Partitioner):  # type: ignore[misc]
         self, backend: str, specs: tuple[tuple[str, bytes], ...]
     ) -> DelegationSpec:
         record = self.host.backend(backend)
-        record.register()
+        if (why := self.host.availability(backend).lower) is not None:
+            raise LoweringError(f"the backend {backend!r} can't lower here: {why}")
+        with logging_kept("executorch"):
+            record.register()
         given = specs or tuple(record.compile_specs(self.options.get(backend)))
         choose = record.delegate_for
         return DelegationSpec(

@@ -36,7 +36,7 @@ def write_tags(plan: Plan, graph: OpGraph, program: ExportedProgram) -> dict[str
     Raises:
         PlanError: the plan names an op that the program doesn't have.
     """
-    nodes = dict(_nodes(program.graph_module, ""))
+    nodes = dict(nodes_by_id(program.graph_module))
     tags = {given.id: f"cede_{given.id}" for given in plan.delegations}
     for given in plan.delegations:
         carried = {scope for op in given.ops if op in graph for scope in graph.op(op).branches}
@@ -77,13 +77,14 @@ def _inside(scope: str, carried: set[str]) -> bool:
     return any(scope.startswith(f"{outer}/") for outer in carried)
 
 
-def _nodes(module: GraphModule, scope: str) -> Iterator[tuple[str, Node]]:
+def nodes_by_id(module: GraphModule, scope: str = "") -> Iterator[tuple[str, Node]]:
+    """Every call and attribute of a graph and its branches, with its id in the facts."""
     for node in module.graph.nodes:
         if node.op not in ("call_function", "get_attr"):
             continue
         yield scoped(node.name, scope), node
         for name, branch in _branches(module, node):
-            yield from _nodes(branch, scoped(f"{node.name}/{name}", scope))
+            yield from nodes_by_id(branch, scoped(f"{node.name}/{name}", scope))
 
 
 def _branches(module: GraphModule, node: Node) -> Iterator[tuple[str, GraphModule]]:

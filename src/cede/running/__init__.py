@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from cede.errors import LoweringError
+from cede.host.ability import ability
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -99,12 +100,7 @@ def loaded_in(
     from cede.running.runtime import RuntimeProgram, registered
 
     ids = {delegate.id for method in pte.methods for delegate in pte.delegates(method)}
-    by_id = {backend.delegate_id: backend for backend in backends.values()}
-    for id in sorted(ids & by_id.keys()):
-        if (why := by_id[id].available().run) is not None:
-            raise LoweringError(
-                f"{pte.origin}: the delegate {id} of backend {by_id[id].name} can't run here: {why}"
-            )
+    by_id = _by_id(pte, ids, backends)
     missing = sorted(ids - registered())
     if not missing:
         program = RuntimeProgram(pte)
@@ -119,3 +115,20 @@ def loaded_in(
         + (f" of backend {by_id[missing[0]].name}" if missing[0] in by_id else "")
         + f"; ExecuTorch's has {', '.join(sorted(registered()))}"
     )
+
+
+def _by_id(pte: Pte, ids: set[str], backends: Mapping[str, Backend]) -> dict[str, Backend]:
+    """For each delegate the first backend that can run it here."""
+    found: dict[str, Backend] = {}
+    whys: dict[str, str] = {}
+    for backend in backends.values():
+        id = backend.delegate_id
+        if id not in ids or id in found:
+            continue
+        if (why := ability(backend).run) is None:
+            found[id] = backend
+        else:
+            whys.setdefault(id, f"{id} of backend {backend.name} can't run here: {why}")
+    for id in sorted(whys.keys() - found.keys()):
+        raise LoweringError(f"{pte.origin}: the delegate {whys[id]}")
+    return found

@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib
 import math
 import operator
+from importlib import metadata
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -28,6 +29,9 @@ NAMESPACES: Mapping[str, str] = {
     "et_copy": "executorch.exir.passes._device_copy_ops_registry",
 }
 """The module whose import registers the operators of a namespace, with torch and the runtime."""
+
+GROUP = "cede.operators"
+"""Entry points that name such a module for a namespace of a distribution's own."""
 
 PRIMS: Mapping[str, Callable[..., Any]] = {
     "add": operator.add,
@@ -61,19 +65,34 @@ def register(operators: Iterable[str]) -> None:
     A library that can't be imported is left to `resolve` and the runtime, which name the operator.
     """
     for namespace in {name.partition("::")[0] for name in operators}:
-        if namespace in NAMESPACES:
+        for module in libraries(namespace):
             try:
-                importlib.import_module(NAMESPACES[namespace])
+                importlib.import_module(module)
             except (ImportError, OSError):
                 continue
+
+
+def libraries(namespace: str) -> tuple[str, ...]:
+    """The modules whose import registers the operators of a namespace, where known."""
+    if namespace in NAMESPACES:
+        return (NAMESPACES[namespace],)
+    found = metadata.entry_points(group=GROUP, name=namespace)
+    return tuple(sorted({point.value for point in found}))
 
 
 def advice(name: str) -> str:
     """What to do about an operator that nobody registered."""
     namespace = name.partition("::")[0]
-    if namespace in NAMESPACES:
-        return f"importing {NAMESPACES[namespace]} should register it and did not"
-    return f"import the module that registers the operators of {namespace!r} before running"
+    for module in libraries(namespace):
+        try:
+            importlib.import_module(module)
+        except (ImportError, OSError) as error:
+            return f"importing {module} should register it and fails: {error}"
+        return f"importing {module} should register it and does not"
+    return (
+        f"import the module that registers the operators of {namespace!r} before running, or"
+        f" install a distribution that names it by an entry point {namespace} of {GROUP}"
+    )
 
 
 def resolve(name: str, origin: str) -> Any:

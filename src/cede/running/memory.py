@@ -1,7 +1,9 @@
 """The memory of a program as its plan lays it out: arenas, constants and mutable buffers.
 
 Tensors that share planned bytes share them here too, so a view that the emitter elided, an
-operator made in-place and a buffer shared by two methods behave as in ExecuTorch's runtime.
+operator made in-place and a buffer shared by two methods behave as in ExecuTorch's runtime. Each
+has a storage of its own that begins where it lies: an operator that takes a storage offset means
+one within the tensor.
 """
 
 from __future__ import annotations
@@ -101,7 +103,7 @@ class Memory:
             if isinstance(value.val, schema.Tensor)
         }
 
-    def _slot(self, value: Any, arenas: Mapping[int, torch.Tensor]) -> Slot:
+    def _slot(self, value: Any, arenas: Mapping[int, bytearray]) -> Slot:
         slot = Slot(
             memory=self._place(value, arenas),
             dtype=get_scalar_type(value.scalar_type),
@@ -114,12 +116,11 @@ class Memory:
             slot.memory.copy_(_bytes(initial, _nbytes(value)).view(slot.dtype))
         return slot
 
-    def _place(self, value: Any, arenas: Mapping[int, torch.Tensor]) -> torch.Tensor | None:
+    def _place(self, value: Any, arenas: Mapping[int, bytearray]) -> torch.Tensor | None:
         dtype = get_scalar_type(value.scalar_type)
         info = value.allocation_info
         if info is not None:
-            begin = info.memory_offset
-            return arenas[info.memory_id][begin : begin + _nbytes(value)].view(dtype)
+            return _window(arenas[info.memory_id], _nbytes(value), info.memory_offset).view(dtype)
         external = value.extra_tensor_info
         if external is not None and external.location == schema.TensorDataLocation.EXTERNAL:
             return _bytes(self._external(external.fully_qualified_name), _nbytes(value)).view(dtype)
@@ -148,8 +149,8 @@ def _plans_by_arena(pte: Pte) -> dict[int, list[Any]]:
     return found
 
 
-def _allocate(sizes: Mapping[int, int]) -> dict[int, torch.Tensor]:
-    return {i: torch.zeros(size, dtype=torch.uint8) for i, size in sizes.items()}
+def _allocate(sizes: Mapping[int, int]) -> dict[int, bytearray]:
+    return {i: bytearray(size) for i, size in sizes.items()}
 
 
 def _nbytes(value: Any) -> int:
@@ -160,11 +161,21 @@ def _nbytes(value: Any) -> int:
 
 
 def _bytes(data: bytes, count: int) -> torch.Tensor:
+    # A bytearray: torch warns about memory that it may not write to.
+    return _window(bytearray(data), count)
+
+
+def _window(data: bytearray, count: int, begin: int = 0) -> torch.Tensor:
     if not count:
         return torch.empty(0, dtype=torch.uint8)
-    # A bytearray: torch warns about memory that it may not write to.
-    return torch.frombuffer(bytearray(data), dtype=torch.uint8, count=count)
+    return torch.frombuffer(data, dtype=torch.uint8, count=count, offset=begin)
 
 
 def _overlap(first: torch.Tensor, second: torch.Tensor) -> bool:
-    return first.untyped_storage().data_ptr() == second.untyped_storage().data_ptr()
+    (begin, end), (other, last) = map(_extent, (first, second))
+    return begin < last and other < end
+
+
+def _extent(value: torch.Tensor) -> tuple[int, int]:
+    storage = value.untyped_storage()
+    return storage.data_ptr(), storage.data_ptr() + storage.nbytes()

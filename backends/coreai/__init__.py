@@ -1,0 +1,1 @@
+"""The Core AI backend: Apple's systems, through coreai-torch."""

@@ -1,0 +1,1 @@
+"""The CUDA backend: NVIDIA GPUs, compiled by torch's AOTInductor."""

@@ -1,0 +1,1 @@
+"""The Ethos-U backend: Arm's NPUs, compiled from TOSA by Vela."""

@@ -1,0 +1,1 @@
+"""The Metal backend of torch's AOTInductor: Apple GPUs."""

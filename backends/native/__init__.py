@@ -1,0 +1,1 @@
+"""The native backend: ExecuTorch's own graph runtime."""

@@ -1,0 +1,1 @@
+"""The NeuroPilot backend: MediaTek's NPU, through ExecuTorch's partitioner."""

@@ -1,0 +1,1 @@
+"""The VGF backend: Arm's ML extensions for Vulkan, compiled from TOSA."""
