@@ -12,6 +12,7 @@ from cede.lowering.emit import Lowered, emit
 from cede.lowering.partition import KeptUnclaimed, PlanPartitioner
 from cede.lowering.policed import insist_on
 from cede.lowering.scout import scout, until_claimed
+from cede.lowering.sizes import compile_config
 from cede.lowering.upstream import upstream_error
 
 if TYPE_CHECKING:
@@ -47,7 +48,10 @@ def lower_program(
             host, config, options, replay=replay, dropped=dropped, retries=True
         )
         try:
-            return to_edge_transform_and_lower(program, partitioner=[partitioner]), partitioner
+            edge = to_edge_transform_and_lower(
+                program, partitioner=[partitioner], compile_config=compile_config(program)
+            )
+            return edge, partitioner
         except (CedeError, KeptUnclaimed):
             raise
         except Exception as error:

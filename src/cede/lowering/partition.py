@@ -19,6 +19,7 @@ from cede.lowering.custom import decomposed, stranded
 from cede.lowering.keep import Keeping
 from cede.lowering.policed import insist_on, policed
 from cede.lowering.prepare import prepared
+from cede.lowering.sizes import Place, dynamic, insist_on_dynamic
 from cede.lowering.tags import write_tags
 from cede.policy import read_policy
 from cede.quiet import logging_kept
@@ -104,6 +105,7 @@ class PlanPartitioner(Partitioner):  # type: ignore[misc]
         # ExecuTorch decomposes every method before it partitions the first: one entry a method.
         self._keepings: list[Keeping] = []
         self._decomposed: list[list[str]] = []
+        self._dynamic: list[frozenset[Place]] = []
 
     @property
     def plan(self) -> Plan | None:
@@ -123,7 +125,8 @@ class PlanPartitioner(Partitioner):  # type: ignore[misc]
     def transform_for_pre_decomposition(self, exported_program: ExportedProgram) -> ExportedProgram:
         """Make borders legal; find kept ops that will be left, where that can happen."""
         if self.plans:  # a new lowering with the same partitioner
-            self.plans, self._keepings, self._decomposed = [], [], []
+            self.plans, self._keepings, self._decomposed, self._dynamic = [], [], [], []
+        self._dynamic.append(dynamic(exported_program))
         program = prepared(exported_program)
         self._keepings.append(self._keep())
         if not (self.scout or self.retries or self.replay) and self._may_leave_kept(program):
@@ -152,6 +155,7 @@ class PlanPartitioner(Partitioner):  # type: ignore[misc]
 
     def partition(self, exported_program: ExportedProgram) -> PartitionResult:
         """Plan (or follow the plan) and tag."""
+        insist_on_dynamic(exported_program, self._dynamic[len(self.plans)])
         graph = read_graph(exported_program)
         keeping = self._keepings[len(self.plans)]
         answers: tuple[Answers, ...] = ()

@@ -9,6 +9,7 @@ from executorch.exir import to_edge_transform_and_lower
 
 from cede.errors import CedeError, PlanError
 from cede.lowering.partition import KeptUnclaimed, PlanPartitioner, Scouted
+from cede.lowering.sizes import compile_config
 from cede.lowering.upstream import upstream_error
 
 if TYPE_CHECKING:
@@ -55,7 +56,9 @@ def scout(
             host, config, options, dropped=dropped, scout=True, retries=True
         )
         try:
-            to_edge_transform_and_lower(program, partitioner=[partitioner])
+            to_edge_transform_and_lower(
+                program, partitioner=[partitioner], compile_config=compile_config(program)
+            )
         except Scouted as done:
             return Scouting(
                 plan=done.plan,
