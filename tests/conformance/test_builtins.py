@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 WHOLE = ("xnnpack", "reference")
 """Those that every program is tried on by default."""
 
-FEW = ("mlp", "conv", "split", "dynamic_batch")
+FEW = ("conv", "split")
 """What the others are tried on by default: some take seconds for a toy."""
 
 # What a backend needs beyond its name.

@@ -24,6 +24,7 @@ from cede.errors import ConfigError, LoweringError, PluginError, PolicyError
 DOCS = Path(__file__).parents[2] / "docs"
 COMMANDS = [
     "plan", "lower", "export", "report", "explain", "whatif", "run", "bench", "calibrate", "plugins",
+    "new-plugin",
 ]  # fmt: skip
 
 
@@ -55,7 +56,7 @@ def test_python_dash_m() -> None:
 
 
 def test_help_lists_the_commands_in_order_of_use() -> None:
-    listed = re.findall(r"^  (\w+)  ", cede_("--help").stdout.split("Commands:")[1], re.MULTILINE)
+    listed = re.findall(r"^  ([\w-]+) +\S", cede_("--help").stdout.split("Commands:")[1], re.MULTILINE)
     assert listed == COMMANDS
 
 

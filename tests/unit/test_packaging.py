@@ -14,7 +14,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 LINKS = ("partitioners", "backends", "quant", "configs")
-DATA = (".py", ".yaml", ".typed")
+DATA = (".py", ".yaml", ".typed", ".tmpl")
 
 
 def call(*command: object, cwd: Path) -> subprocess.CompletedProcess[str]:

@@ -4,6 +4,7 @@ from cede.cli.app import CommandLine
 from cede.cli.benching import bench
 from cede.cli.calibrate import calibrate
 from cede.cli.lowering import export, lower
+from cede.cli.newplugin import new_plugin
 from cede.cli.planning import explain, plan, report
 from cede.cli.plugins import plugins
 from cede.cli.running import run
@@ -16,5 +17,7 @@ main = CommandLine(
     help="Give the subgraphs of a PyTorch program to the backends that claim them.",
     epilog="Exit codes: 0 done, 2 config or usage, 3 plugin, 4 policy or --strict unmet, "
     "5 lowering, checking or running failed.",
-    commands=[plan, lower, export, report, explain, whatif, run, bench, calibrate, plugins],
+    commands=[
+        plan, lower, export, report, explain, whatif, run, bench, calibrate, plugins, new_plugin,
+    ],  # fmt: skip
 )

@@ -168,7 +168,8 @@ def delegates(lowered: Lowered, backend: Backend) -> list[str]:
     wanted = len(lowered.plan.delegations)
     ids = [id for _, id, _ in delegates_of(lowered.buffer)]
     found = []
-    if ids.count(backend.delegate_id) != wanted:
+    own = ids if backend.delegate_for is not None else [backend.delegate_id] * wanted
+    if len(ids) != wanted or ids != own:
         found.append(f"{wanted} delegations of {backend.delegate_id} became the delegates {ids}")
     rows: list[Refusal | Loss] = [*lowered.plan.refusals, *lowered.plan.losses]
     for row in rows:
