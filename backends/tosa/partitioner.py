@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from cede.partitioners.adopt import Adopted
@@ -87,10 +88,7 @@ class TosaPartitioner:
 
     def _pieces(self, claim: Claim, program: Program) -> list[Claim]:
         graph = program.graph
-        groups = list(_light(claim, graph))
-        if self.integers(program.options):
-            groups += _float_edges(claim, graph)
-        singles = [
+        pieces = [
             replace(
                 claim,
                 ops=frozenset({op}),
@@ -99,7 +97,11 @@ class TosaPartitioner:
             )
             for op in claim.ops
         ]
-        return joined(singles, groups, graph)
+        if self.integers(program.options):
+            pieces = joined(pieces, _float_edges(claim, graph), graph)
+        while groups := list(_empty(pieces, claim, graph)):
+            pieces = joined(pieces, groups, graph)
+        return pieces
 
 
 def _float_edges(claim: Claim, graph: OpGraph) -> Iterator[tuple[str, str]]:
@@ -110,11 +112,14 @@ def _float_edges(claim: Claim, graph: OpGraph) -> Iterator[tuple[str, str]]:
                 yield used, id
 
 
-def _light(claim: Claim, graph: OpGraph) -> Iterator[tuple[str, str]]:
-    """Every op that may be removed, with one of the claim beside it."""
-    for id in claim.ops:
-        op = graph.op(id)
-        if any(name in op.kind for name in _LIGHT):
-            beside = [one for one in (*op.inputs, *graph.users(id)) if one in claim.ops]
-            if beside:
-                yield id, beside[0]
+def _empty(pieces: list[Claim], claim: Claim, graph: OpGraph) -> Iterator[tuple[str, str]]:
+    """For every piece that may compile to nothing: one of its ops, and an op beside it."""
+    for piece in pieces:
+        if all(any(name in graph.op(id).kind for name in _LIGHT) for id in piece.ops):
+            beside = (
+                (id, other)
+                for id in sorted(piece.ops, key=graph.position)
+                for other in (*graph.op(id).inputs, *graph.users(id))
+                if other in claim.ops and other not in piece.ops
+            )
+            yield from islice(beside, 1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 from dataclasses import dataclass
 from shutil import which
 from typing import TYPE_CHECKING, Any
@@ -48,21 +49,33 @@ def available() -> Availability:
     """Deciding needs TOSA's serializer, compiling Arm's model converter as well."""
     claim = lower = missing()
     run = None
-    if lower is None and not (
-        os.environ.get("MODEL_CONVERTER_PATH")
-        or which("model-converter")
-        or which("model_converter")
-    ):
-        lower = (
-            "there is no model-converter on PATH: pip install ai_ml_sdk_model_converter==0.10.0,"
-            " or set MODEL_CONVERTER_PATH"
-        )
+    if lower is None:
+        lower = _converter_missing()
     if not is_linked(DELEGATE_ID):
         run = (
             "ExecuTorch's runtime here is built without VGF: build executorch with"
             " EXECUTORCH_BUILD_VGF=ON"
         )
     return Availability(claim=claim, lower=lower, run=run)
+
+
+def _converter_missing() -> str | None:
+    names = ("model-converter", "model_converter")
+    found = os.environ.get("MODEL_CONVERTER_PATH") or next(filter(None, map(which, names)), None)
+    if found is None:
+        return (
+            "there is no model-converter on PATH: pip install ai_ml_sdk_model_converter==0.10.0,"
+            " or set MODEL_CONVERTER_PATH"
+        )
+    try:
+        subprocess.run([found, "--version"], check=True, capture_output=True, text=True, timeout=10)
+    except (OSError, subprocess.SubprocessError) as error:
+        told = (getattr(error, "stderr", None) or str(error)).strip().splitlines()
+        return (
+            f"{found} does not start: {told[0] if told else error}; install a model-converter"
+            " for this system"
+        )
+    return None
 
 
 @hookimpl

@@ -38,8 +38,9 @@ class Adopted:
     grouped: bool = False
 
     def keeps(self, program: Program) -> Keep:
-        """What the stock partitioner wants whole, with its own filter."""
-        ops, accepts = self._stock(program).ops_to_not_decompose(program.exported)
+        """What the stock partitioner wants whole and can be, with its own filter."""
+        wanted, accepts = self._stock(program).ops_to_not_decompose(program.exported)
+        ops = [op for op in wanted if _functional(op)]  # ExecuTorch passes over the others, too
         # With a filter, ExecuTorch itself fails for an op that is kept and then not claimed.
         return Keep(ops=tuple(ops), accepts=accepts, certain=accepts is not None)
 
@@ -98,6 +99,12 @@ class Adopted:
                 f"{self.name} tags for {spec.backend_id}, but {self.backend} is {self.delegate_id}"
             )
         return tuple((given.key, bytes(given.value)) for given in spec.compile_specs)
+
+
+def _functional(op: Any) -> bool:
+    """Whether an operator neither writes an argument nor returns a view of one."""
+    schema = op._schema
+    return not schema.is_mutable and all(one.alias_info is None for one in schema.returns)
 
 
 def _marks(node: Any, before: dict[str, Any]) -> Iterator[Mark]:

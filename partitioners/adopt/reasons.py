@@ -13,7 +13,8 @@ if TYPE_CHECKING:
 # First match wins: the words of the stock partitioners in ExecuTorch 1.5.
 _WORDS: tuple[tuple[str, Code], ...] = (
     (
-        r"no (operator )?implementation|no handler|unsupported op|op not supported|no visitor",
+        r"no (operator )?implementation|no handler|unsupported op|op not supported|no visitor"
+        r"|not included in",
         Code.UNKNOWN_OP,
     ),
     (r"quant|qparam|zero.?point|precision|\bscale", Code.QUANT_SCHEME),
