@@ -56,7 +56,8 @@ def test_python_dash_m() -> None:
 
 
 def test_help_lists_the_commands_in_order_of_use() -> None:
-    listed = re.findall(r"^  ([\w-]+) +\S", cede_("--help").stdout.split("Commands:")[1], re.MULTILINE)
+    commands = cede_("--help").stdout.split("Commands:")[1]
+    listed = re.findall(r"^  ([\w-]+)  ", commands, re.MULTILINE)
     assert listed == COMMANDS
 
 
