@@ -12,11 +12,8 @@ if TYPE_CHECKING:
 
 # First match wins: the words of the stock partitioners in ExecuTorch 1.5.
 _WORDS: tuple[tuple[str, Code], ...] = (
-    (
-        r"no (operator )?implementation|no handler|unsupported op|op not supported|no visitor"
-        r"|not included in",
-        Code.UNKNOWN_OP,
-    ),
+    (r"no (operator )?implementation|no handler|unsupported op|op not supported", Code.UNKNOWN_OP),
+    (r"no visitor|not included in", Code.UNKNOWN_OP),
     (r"quant|qparam|zero.?point|precision|\bscale", Code.QUANT_SCHEME),
     (r"static param|constant|is_param|computed", Code.NOT_CONSTANT),
     (r"dtype|data.?type|bfloat16|float16|int64|complex", Code.DTYPE),
