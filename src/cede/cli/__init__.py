@@ -18,6 +18,16 @@ main = CommandLine(
     epilog="Exit codes: 0 done, 2 config or usage, 3 plugin, 4 policy or --strict unmet, "
     "5 lowering, checking or running failed.",
     commands=[
-        plan, lower, export, report, explain, whatif, run, bench, calibrate, plugins, new_plugin,
-    ],  # fmt: skip
+        plan,
+        lower,
+        export,
+        report,
+        explain,
+        whatif,
+        run,
+        bench,
+        calibrate,
+        plugins,
+        new_plugin,
+    ],
 )
