@@ -14,6 +14,7 @@ from cede.backends.xnnpack.vetoes import (
     returned_clone,
     weight_only,
 )
+from cede.backends.xnnpack.weights import WeightOnly
 from cede.costs import read_rates
 from cede.hookspec import hookimpl
 from cede.partitioners.adopt import Adopted
@@ -53,8 +54,8 @@ def _rates() -> Rates:
 
 @hookimpl
 def cede_partitioners() -> Iterator[Partitioner]:
-    """The stock partitioner, minus what its delegate computes wrongly."""
-    yield Vetoed(
+    """The stock partitioner, minus what its delegate computes wrongly, plus weight-only linear."""
+    stock = Vetoed(
         inner=Adopted(name="xnnpack", backend="xnnpack", delegate_id="XnnpackBackend", make=_stock),
         vetoes=(
             weight_only,
@@ -65,6 +66,7 @@ def cede_partitioners() -> Iterator[Partitioner]:
         ),
         keep_unless=is_weight_only,
     )
+    yield WeightOnly(inner=stock)
 
 
 @hookimpl

@@ -1,0 +1,145 @@
+"""Weight-only quantized products as XNNPACK can compute them (ExecuTorch 1.5.1).
+
+XNNPACK multiplies float activations with int8 weights, and with int4 ones, of one scale for each
+output channel and no zero point. The stock partitioner never says so: it takes the product apart
+from its weight's scale. A whole linear and the dequantize of its weight, in one delegate, come out
+right. Weights in groups can't be had with float activations: such a program does not load.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from cede.types import Claim, Keep, Ref, Refusal
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from cede.types import Op, OpGraph, Partitioner, Program
+
+PER_CHANNEL = "quantized_decomposed.dequantize_per_channel.default"
+_INT8 = ((-128, 127), (-127, 127))
+_INT4 = (-8, 7)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WeightOnly:
+    """A partitioner that also claims linear ops of float activations with such weights.
+
+    Attributes:
+        inner: answers for all other ops; its refusals of these become claims.
+    """
+
+    inner: Partitioner
+
+    @property
+    def name(self) -> str:
+        """The inner partitioner's name."""
+        return self.inner.name
+
+    @property
+    def backend(self) -> str:
+        """The inner partitioner's backend."""
+        return self.inner.backend
+
+    def keeps(self, program: Program) -> Keep:
+        """What `inner` wants whole, and linear ops with such weights."""
+        import torch
+
+        keep = self.inner.keeps(program)
+        values = _Values(program.exported)
+        linear = torch.ops.aten.linear.default
+        ops = keep.ops if linear in keep.ops else (*keep.ops, linear)
+        accepts = keep.accepts
+
+        def accepted(node: Any) -> bool:
+            if _weight(node, linear) is not None:
+                return values.expressible(node)
+            return node.target in keep.ops and (accepts is None or accepts(node))
+
+        return Keep(ops=ops, accepts=accepted, certain=keep.certain)
+
+    def claim(self, program: Program) -> Iterator[Claim | Refusal]:
+        """The inner answers, with a claim for each such linear and its weight's dequantize."""
+        pairs = {op: pair for pair in _pairs(program.graph) for op in pair}
+        told: set[str] = set()
+        for answer in self.inner.claim(program):
+            if isinstance(answer, Claim):
+                told |= answer.ops
+            elif answer.op in pairs:
+                continue
+            yield answer
+        for pair in dict.fromkeys(pairs.values()):
+            if not told & set(pair):
+                yield Claim(
+                    partitioner=self.name,
+                    backend=self.backend,
+                    ops=frozenset(pair),
+                    note="float activation, quantized weight of one scale a channel",
+                )
+
+
+def _pairs(graph: OpGraph) -> Iterator[tuple[str, str]]:
+    """Each dequantize with the linear whose weight it makes."""
+    for op in graph.ops:
+        if op.kind != "aten.linear" or op.outputs[0].dtype != "float32":
+            continue
+        weight = op.arg("weight")
+        if isinstance(weight, Ref) and weight.id in graph:
+            producer = graph.op(weight.id)
+            if graph.users(producer.id) == (op.id,) and _per_channel(producer, graph):
+                yield producer.id, op.id
+
+
+def _per_channel(op: Op, graph: OpGraph) -> bool:
+    """Whether an op dequantizes a constant int8 matrix with one scale for each row."""
+    data = graph.input(op.inputs[0])
+    fact = data.tensor if data is not None and data.constant else None
+    if fact is None or fact.dtype != "int8" or fact.rank != 2:
+        return False
+    given = dict(op.args)
+    bounds = given.get("quant_min"), given.get("quant_max")
+    even = isinstance(fact.shape[1], int) and fact.shape[1] % 2 == 0
+    fits = bounds in _INT8 or (bounds == _INT4 and even)
+    return op.target == PER_CHANNEL and given.get("axis") == 0 and fits
+
+
+class _Values:
+    """Looks at the constants of an ATen program: here they are real, at claiming they are not."""
+
+    def __init__(self, program: Any) -> None:
+        signature = program.graph_signature
+        self._program = program
+        self._targets = {
+            **signature.inputs_to_parameters,
+            **signature.inputs_to_buffers,
+            **signature.inputs_to_lifted_tensor_constants,
+        }
+
+    def expressible(self, linear: Any) -> bool:
+        """Whether the weight of a linear node has one scale a row, and zero points of 0."""
+        weight = linear.args[1]
+        if len(weight.users) != 1 or linear.args[0].meta["val"].dtype.itemsize != 4:
+            return False
+        if "dequantize" in str(linear.args[0].target):
+            return False
+        data, _, zeros, axis, *bounds = weight.args[:6]
+        fits = axis == 0 and tuple(bounds) in (*_INT8, _INT4)
+        return fits and data.op == "placeholder" and self._zero(zeros)
+
+    def _zero(self, node: Any) -> bool:
+        target = self._targets.get(node.name) if node is not None else None
+        if target is None:
+            return False
+        found = self._program.state_dict.get(target)
+        found = self._program.constants.get(target) if found is None else found
+        return found is not None and not bool(found.any())
+
+
+def _weight(node: Any, linear: Any) -> Any | None:
+    """The dequantize that makes the weight of a linear node, None for others."""
+    if node.target is not linear:
+        return None
+    made = node.args[1]
+    return made if str(made.target) == PER_CHANNEL else None
