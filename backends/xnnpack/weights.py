@@ -86,6 +86,8 @@ def _pairs(graph: OpGraph) -> Iterator[tuple[str, str]]:
         if op.kind != "aten.linear" or op.outputs[0].dtype != "float32":
             continue
         weight = op.arg("weight")
+        if op.arg("bias") is not None:  # its compiler would take it for a quantized one
+            continue
         if isinstance(weight, Ref) and weight.id in graph:
             producer = graph.op(weight.id)
             if graph.users(producer.id) == (op.id,) and _per_channel(producer, graph):
@@ -120,6 +122,8 @@ class _Values:
     def expressible(self, linear: Any) -> bool:
         """Whether the weight of a linear node has one scale a row, and zero points of 0."""
         weight = linear.args[1]
+        if len(linear.args) > 2 and linear.args[2] is not None:
+            return False
         if len(weight.users) != 1 or linear.args[0].meta["val"].dtype.itemsize != 4:
             return False
         if "dequantize" in str(linear.args[0].target):

@@ -6,9 +6,11 @@ from cede.config.schema import (
     ROOFLINE,
     CheckConfig,
     Config,
+    LayerConfig,
     LimitsConfig,
     PluginsConfig,
     PolicyConfig,
+    QuantizeConfig,
 )
 from cede.config.selectors import SelectorConfig
 
@@ -16,9 +18,11 @@ __all__ = [
     "ROOFLINE",
     "CheckConfig",
     "Config",
+    "LayerConfig",
     "LimitsConfig",
     "PluginsConfig",
     "PolicyConfig",
+    "QuantizeConfig",
     "SelectorConfig",
     "check_options",
     "load_config",

@@ -62,6 +62,58 @@ class PolicyConfig:
     max_delegates: int | None = field(default=None, metadata=COUNT)
 
 
+MISMATCH = ("error", "skip", "pad", "smaller")
+
+
+def _mismatch(word: str) -> str:
+    return "" if word in MISMATCH else f"is {word!r}; {suggestion(word, MISMATCH)}"
+
+
+def _selector(text: str) -> str:
+    try:
+        SelectorConfig.read(text)
+    except ValueError as error:
+        return str(error)
+    return ""
+
+
+@dataclass(kw_only=True)
+class LayerConfig:
+    """A rule for some modules, which goes before the modes for all; the last that matches stands.
+
+    Attributes:
+        select: which modules, as a selector's short form: by "module" path, "regex" over it, "op"
+            ("aten.linear", "aten.embedding") or "dtype" of the weight.
+        mode: as `QuantizeConfig.mode`, or BITS,GROUP for embeddings; "none" leaves them.
+        group_size: as `QuantizeConfig.group_size`.
+    """
+
+    select: str = field(metadata={"check": _selector})
+    mode: str = "none"
+    group_size: int | None = field(default=None, metadata=COUNT)
+
+
+@dataclass(kw_only=True)
+class QuantizeConfig:
+    """In which numbers the modules of a model compute: rewritten in its source, before export.
+
+    Attributes:
+        mode: of linear modules: "int8" and "4w" (weights only), "8da8w" and "8da4w" (activations
+            in int8 as well), "torchao:8daNw"; empty leaves them.
+        group_size: how many inputs share a scale, for 4 bits; 0 is all of a row.
+        embedding: of embedding modules: "BITS,GROUP", such as "4,32"; empty leaves them.
+        on_mismatch: what becomes of modules whose columns the group size doesn't divide: "error",
+            "skip" (left), "pad" (by zeros) or "smaller" (the next smaller group that fits).
+        layers: rules for some modules.
+    """
+
+    mode: str = ""
+    group_size: int | None = field(default=None, metadata=COUNT)
+    embedding: str = ""
+    on_mismatch: str = field(default="error", metadata={"check": _mismatch})
+    layers: list[LayerConfig] = field(default_factory=list)
+
+
 @dataclass(kw_only=True)
 class PluginsConfig:
     """Which plugins are loaded.
@@ -99,6 +151,7 @@ class Config:
         partitioners: partitioner names in priority order; empty takes all of those backends.
         options: per backend, checked against the backend's own options.
         limits: per backend.
+        quantize: in which numbers a model computes; for models, not for exported programs.
         policy: which ops may, must or must not go where, whatever is claimed.
         settle: how rivals are settled: "priority" or "cost".
         costs: what predictions are made from: a profile of `cede calibrate`, relative to the
@@ -116,6 +169,7 @@ class Config:
     partitioners: list[str] = field(default_factory=list)
     options: dict[str, Any] = field(default_factory=dict)
     limits: dict[str, LimitsConfig] = field(default_factory=dict)
+    quantize: QuantizeConfig = field(default_factory=QuantizeConfig)
     policy: PolicyConfig = field(default_factory=PolicyConfig)
     settle: str = "priority"
     costs: str = ""

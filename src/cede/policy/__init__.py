@@ -9,7 +9,7 @@ unmatched(policy, graph) -> warnings             rules that are about no op
 from cede.policy.apply import apply
 from cede.policy.judge import judge
 from cede.policy.rules import Policy, Rule, read_policy
-from cede.policy.selector import chosen, nearest
+from cede.policy.selector import chosen, nearest, selects_module
 from cede.policy.unmatched import unmatched
 
 __all__ = [
@@ -20,5 +20,6 @@ __all__ = [
     "judge",
     "nearest",
     "read_policy",
+    "selects_module",
     "unmatched",
 ]

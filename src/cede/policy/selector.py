@@ -47,6 +47,21 @@ def nearest(selector: SelectorConfig, graph: OpGraph) -> str:
     return "each of its fields matches ops, and no op matches all of them"
 
 
+def selects_module(selector: SelectorConfig, path: str, op: str, dtype: str) -> bool:
+    """Whether a module of a model matches every field.
+
+    Args:
+        selector: whose `name` and `regex` are about the module's path here.
+        path: of the module.
+        op: what it calls, such as "aten.linear".
+        dtype: of its weight.
+    """
+    values = {"op": op, "name": path, "regex": path, "module": path, "layer": "", "dtype": dtype}
+    given = [name for name in _FIELDS if getattr(selector, name)]
+    tests = [test for _, test in _tests(selector)]
+    return all(test(values[name]) for name, test in zip(given, tests, strict=True))
+
+
 def _names(field: str, op: Op) -> Iterable[str]:
     """What a pattern of that field could have been, for suggestions."""
     if field == "op":

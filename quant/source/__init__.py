@@ -1,0 +1,19 @@
+"""Quantizing a model in its source, for the CPU: linear and embedding modules are rewritten.
+
+scheme (what a mode means) -> layers (which modules, in which groups) -> apply -> rows
+"""
+
+from cede.quant.source.apply import quantize_model
+from cede.quant.source.rows import QuantizationReport, QuantizedRow
+from cede.quant.source.scheme import MODES, Embedding, Scheme, read_embedding, read_mode
+
+__all__ = [
+    "MODES",
+    "Embedding",
+    "QuantizationReport",
+    "QuantizedRow",
+    "Scheme",
+    "quantize_model",
+    "read_embedding",
+    "read_mode",
+]

@@ -1,0 +1,193 @@
+"""Rewriting a model: torchao quantizes, and what it can't express well gets modules of ours."""
+
+from __future__ import annotations
+
+import copy
+import math
+from typing import TYPE_CHECKING
+
+import torch
+from torch import nn
+from torchao.quantization import (
+    Int8DynamicActivationIntxWeightConfig,
+    IntxUnpackedToInt8Tensor,
+    PerAxis,
+    PerGroup,
+    quantize_,
+)
+
+from cede.quant.source.layers import Layer, layers
+from cede.quant.source.modules import PaddedLinear, QuantizedEmbedding, WeightOnlyLinear
+from cede.quant.source.rows import QuantizationReport, QuantizedRow
+from cede.quant.source.scheme import Embedding, Scheme
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from cede.config import QuantizeConfig
+
+
+def quantize_model(
+    model: nn.Module, config: QuantizeConfig
+) -> tuple[nn.Module, QuantizationReport]:
+    """A model whose linear and embedding modules compute in other numbers.
+
+    The given model stays as it is; what is not quantized shares its weights with it.
+
+    Args:
+        model: in float32 as far as it is quantized.
+        config: modes, groups and rules.
+
+    Raises:
+        ConfigError: a mode that can't be had here, or groups that don't divide; before any work.
+    """
+    todo = layers(model, config)
+    made = _same_weights(model)
+    modules = dict(made.named_modules())
+    tied = _tied(todo)
+    shared: dict[tuple[int, str, int], nn.Module] = {}
+    rows = []
+    with torch.no_grad():
+        for layer in todo:
+            key = (id(layer.module.weight), repr(layer.scheme), layer.padding)
+            own = modules[layer.path]
+            if layer.scheme is None:
+                rows.append(_row(layer, None, tied))
+                continue
+            done = shared.get(key) if own.get_parameter("weight") is not None else None
+            done = _rewritten(own, layer) if done is None else _with_weight_of(done, own)
+            shared.setdefault(key, done)
+            made = _put(made, layer.path, done)
+            rows.append(_row(layer, done, tied))
+    return made, QuantizationReport(rows=tuple(rows))
+
+
+def _same_weights(model: nn.Module) -> nn.Module:
+    """A copy of the modules with the same tensors in them."""
+    tensors = [*model.parameters(), *model.buffers()]
+    return copy.deepcopy(model, {id(tensor): tensor for tensor in tensors})
+
+
+def _put(model: nn.Module, path: str, module: nn.Module) -> nn.Module:
+    if not path:
+        return module
+    parent, _, name = path.rpartition(".")
+    setattr(model.get_submodule(parent), name, module)
+    return model
+
+
+def _rewritten(module: nn.Module, layer: Layer) -> nn.Module:
+    weight = module.get_parameter("weight").detach().to(torch.float32)
+    scheme = layer.scheme
+    if isinstance(scheme, Embedding):
+        found = _quantized(weight, scheme.bits, scheme.group)
+        return QuantizedEmbedding(found.qdata, found.scale, scheme.bits)
+    assert scheme is not None  # noqa: S101  (asked before)
+    bias = module.bias
+    if layer.padding:
+        weight = nn.functional.pad(weight, (0, layer.padding))
+    if scheme.dynamic:
+        inner = _dynamic(weight, bias, scheme)
+    else:
+        found = _quantized(weight, scheme.bits, scheme.group)
+        inner = WeightOnlyLinear(found.qdata, found.scale, scheme.bits, bias)
+    return PaddedLinear(inner, layer.padding) if layer.padding else inner
+
+
+def _with_weight_of(done: nn.Module, module: nn.Module) -> nn.Module:
+    """For a module that had the same weight: the same quantized one, with its own bias."""
+    made = _same_weights(done)
+    inner = made.inner if isinstance(made, PaddedLinear) else made
+    if isinstance(module, nn.Linear):
+        inner.bias = module.bias
+    return made
+
+
+def _quantized(weight: Tensor, bits: int, group: int) -> IntxUnpackedToInt8Tensor:
+    """By torchao, symmetric: int8 data [out, in] and scales [out, in/group]."""
+    block = (1, group or weight.shape[1])
+    dtype = getattr(torch, f"int{bits}")
+    return IntxUnpackedToInt8Tensor.from_hp(weight.contiguous(), block, dtype)
+
+
+def _dynamic(weight: Tensor, bias: nn.Parameter | None, scheme: Scheme) -> nn.Linear:
+    linear = nn.Linear(weight.shape[1], weight.shape[0], bias=bias is not None, device="meta")
+    linear.weight, linear.bias = nn.Parameter(weight), bias
+    granularity = PerGroup(scheme.group) if scheme.group else PerAxis(0)
+    given = {"intx_packing_format": "opaque_torchao_auto"} if scheme.kernels else {}
+    quantize_(
+        linear,
+        Int8DynamicActivationIntxWeightConfig(
+            weight_dtype=getattr(torch, f"int{scheme.bits}"),
+            weight_granularity=granularity,
+            **given,
+        ),
+    )
+    return linear
+
+
+def _tied(todo: list[Layer]) -> dict[int, list[Layer]]:
+    """Layers by the weight that they share with others."""
+    found: dict[int, list[Layer]] = {}
+    for layer in todo:
+        found.setdefault(id(layer.module.weight), []).append(layer)
+    return {key: several for key, several in found.items() if len(several) > 1}
+
+
+def _row(layer: Layer, done: nn.Module | None, tied: dict[int, list[Layer]]) -> QuantizedRow:
+    weight = layer.module.get_parameter("weight").detach()
+    before = weight.numel() * weight.element_size()
+    notes = [layer.note] if layer.note else []
+    others = [one for one in tied.get(id(layer.module.weight), ()) if one.path != layer.path]
+    for other in others:
+        same = (other.scheme, other.padding) == (layer.scheme, layer.padding)
+        verb = "tied with" if same else "untied from"
+        notes.append(f"{verb} {other.path}" + ("" if same else ", stored twice"))
+    sqnr, after = (None, before) if done is None else _measured(weight, done)
+    return QuantizedRow(
+        module=layer.path,
+        kind=type(layer.module).__name__,
+        shape=tuple(weight.shape),
+        scheme=layer.scheme.name if layer.scheme else "",
+        group=layer.scheme.group if layer.scheme else 0,
+        bytes_before=before,
+        bytes_after=after,
+        sqnr=sqnr,
+        note="; ".join(notes),
+    )
+
+
+def _measured(weight: Tensor, done: nn.Module) -> tuple[float | None, int]:
+    """SQNR of the weight in dB, and bytes of data and scales."""
+    inner = done.inner if isinstance(done, PaddedLinear) else done
+    if isinstance(inner, QuantizedEmbedding):
+        with torch.no_grad():
+            back = inner(torch.arange(inner.num_embeddings))
+        return _sqnr(weight, back), _nbytes(inner.data, inner.scale)
+    if isinstance(inner, WeightOnlyLinear):
+        parts = [inner.part(i) for i in range(inner.groups)]
+        held = sum(
+            _nbytes(getattr(inner, f"data{i}"), getattr(inner, f"scale{i}"))
+            - (getattr(inner, f"data{i}").numel() // 2 if inner.bits == 4 else 0)
+            for i in range(inner.groups)
+        )
+        return _sqnr(weight, torch.cat(parts, 1)[:, : weight.shape[1]]), held
+    data = inner.get_parameter("weight")
+    if not isinstance(data, IntxUnpackedToInt8Tensor):
+        return None, data.numel()
+    bits = 4 if data.target_dtype == torch.int4 else 8
+    held = data.qdata.numel() * bits // 8 + _nbytes(data.scale)
+    return _sqnr(weight, data.dequantize()[:, : weight.shape[1]]), held
+
+
+def _nbytes(*tensors: Tensor) -> int:
+    return sum(tensor.numel() * tensor.element_size() for tensor in tensors)
+
+
+def _sqnr(weight: Tensor, back: Tensor) -> float:
+    weight = weight.to(torch.float32)
+    noise = float((weight - back).square().sum())
+    signal = float(weight.square().sum())
+    if noise == 0.0:
+        return math.inf
+    return 10 * math.log10(signal / noise) if signal else -math.inf

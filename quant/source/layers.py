@@ -1,0 +1,140 @@
+"""Which modules are quantized, how, and in which groups."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from torch import nn
+
+from cede.config import SelectorConfig
+from cede.errors import ConfigError
+from cede.policy import selects_module
+from cede.quant.source.scheme import Embedding, Scheme, read_embedding, read_mode
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from cede.config import QuantizeConfig
+
+NONE = "none"
+"""The mode of a layer rule for modules that stay as they are."""
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """One module with what is to be done.
+
+    Attributes:
+        path: of the module.
+        module: itself.
+        scheme: None leaves it, for the reason in `note`.
+        padding: zeros to append to each row of the weight.
+        note: for the report.
+    """
+
+    path: str
+    module: nn.Module
+    scheme: Scheme | Embedding | None
+    padding: int = 0
+    note: str = ""
+
+
+def layers(model: nn.Module, config: QuantizeConfig) -> list[Layer]:
+    """One for each module with a weight of two or more dimensions.
+
+    Raises:
+        ConfigError: a mode that can't be had, a rule that selects no module, or groups that don't
+            divide and are not to be helped: every such module is named.
+    """
+    linear = read_mode(config.mode, config.group_size, "quantize.mode") if config.mode else None
+    table = read_embedding(config.embedding, "quantize.embedding") if config.embedding else None
+    rules = list(_rules(config))
+    used = [False] * len(rules)
+    found = []
+    for path, module in model.named_modules():
+        weight = getattr(module, "weight", None)
+        if weight is None or not hasattr(weight, "dim") or weight.dim() < 2:
+            continue
+        kind = "aten.embedding" if isinstance(module, nn.Embedding) else "aten.linear"
+        if type(module) not in (nn.Linear, nn.Embedding):
+            note = f"{type(module).__name__} is no nn.Linear or nn.Embedding"
+            found.append(Layer(path, module, None, 0, note))
+            continue
+        scheme: Scheme | Embedding | None = table if kind == "aten.embedding" else linear
+        note = "" if scheme else "no mode for it"
+        for number, (selector, asked) in enumerate(rules):
+            if selects_module(selector, path, kind, str(weight.dtype).removeprefix("torch.")):
+                used[number] = True
+                fits = asked is None or isinstance(asked, Embedding) == (kind == "aten.embedding")
+                if fits:
+                    scheme, note = asked, f"quantize.layers[{number}]" if asked is None else ""
+        found.append(Layer(path, module, scheme, 0, note))
+    for number, (selector, _) in enumerate(rules):
+        if not used[number]:
+            raise ConfigError(
+                f"quantize.layers[{number}]: no linear or embedding module is {selector}"
+            )
+    return _grouped(found, config.on_mismatch)
+
+
+def _rules(config: QuantizeConfig) -> Iterator[tuple[SelectorConfig, Scheme | Embedding | None]]:
+    for number, rule in enumerate(config.layers):
+        where = f"quantize.layers[{number}].mode"
+        selector = SelectorConfig(**SelectorConfig.read(rule.select))
+        if rule.mode == NONE:
+            yield selector, None
+        elif "," in rule.mode:
+            yield selector, read_embedding(rule.mode, where)
+        else:
+            yield selector, read_mode(rule.mode, rule.group_size, where)
+
+
+def _grouped(found: list[Layer], on_mismatch: str) -> list[Layer]:
+    """The layers with groups that divide, by the rule for those that don't."""
+    made, wrong = [], []
+    for layer in found:
+        scheme = layer.scheme
+        columns = layer.module.weight.shape[1]  # type: ignore[union-attr,index]
+        if scheme is None or not (why := _misfit(scheme, columns)):
+            made.append(layer)
+            continue
+        assert isinstance(columns, int)  # noqa: S101  (a shape)
+        fitting = _fitting(scheme, columns)
+        if on_mismatch == "skip":
+            made.append(replace(layer, scheme=None, note=f"left: {why}"))
+        elif on_mismatch == "pad" and isinstance(scheme, Scheme) and scheme.group:
+            more = -columns % scheme.group
+            made.append(replace(layer, padding=more, note=f"padded by {more} columns: {why}"))
+        elif on_mismatch == "smaller" and fitting:
+            smaller = replace(scheme, group=fitting[-1])
+            made.append(replace(layer, scheme=smaller, note=f"group {fitting[-1]}: {why}"))
+        else:
+            sizes = ", ".join(map(str, reversed(fitting[-6:]))) or "none: leave it out"
+            shape = "x".join(map(str, layer.module.weight.shape))  # type: ignore[union-attr,arg-type]
+            wrong.append(f"  {layer.path} [{shape}]: {why}; group sizes that fit: {sizes}")
+    if wrong:
+        raise ConfigError(
+            "quantize: groups that don't divide:\n" + "\n".join(wrong) + "\nGive a group size that"
+            " fits, a rule for these modules, or quantize.on_mismatch: skip, pad or smaller."
+        )
+    return made
+
+
+def _misfit(scheme: Scheme | Embedding, columns: int) -> str:
+    """Why a weight of so many columns can't be quantized so, "" if it can."""
+    if scheme.group and columns % scheme.group:
+        return f"{columns} columns don't divide into groups of {scheme.group}"
+    pack = {2: 4, 4: 2}.get(scheme.bits, 1)
+    if (scheme.group or columns) % pack:
+        return f"{scheme.bits} bits need {pack} columns to a byte, and a group has" + (
+            f" {scheme.group or columns}"
+        )
+    return ""
+
+
+def _fitting(scheme: Scheme | Embedding, columns: int) -> list[int]:
+    """Group sizes up to the one asked for that divide so many columns, ascending."""
+    step = scheme.step if isinstance(scheme, Scheme) else {2: 4, 4: 2}.get(scheme.bits, 1)
+    most = scheme.group or columns
+    return [size for size in range(step, most + 1, step) if columns % size == 0]
