@@ -13,7 +13,9 @@ if TYPE_CHECKING:
     from cede.config import Config, load_config
     from cede.errors import (
         CedeError,
+        CheckpointError,
         ConfigError,
+        EncodingError,
         LoweringError,
         PlanError,
         PluginError,
@@ -22,11 +24,14 @@ if TYPE_CHECKING:
     from cede.hookspec import hookimpl
     from cede.layers import current_layer, layer
     from cede.planning import Plan
+    from cede.quant.encodings.tensor import QuantizedTensor, quantize
     from cede.types import (
         Availability,
         Backend,
         Claim,
         Code,
+        Encoding,
+        Field,
         Finding,
         Keep,
         Op,
@@ -53,7 +58,9 @@ _HOME = {
     "cede.config": ("Config", "load_config"),
     "cede.errors": (
         "CedeError",
+        "CheckpointError",
         "ConfigError",
+        "EncodingError",
         "LoweringError",
         "PlanError",
         "PluginError",
@@ -62,11 +69,14 @@ _HOME = {
     "cede.hookspec": ("hookimpl",),
     "cede.layers": ("current_layer", "layer"),
     "cede.planning": ("Plan",),
+    "cede.quant.encodings": ("QuantizedTensor", "quantize"),
     "cede.types": (
         "Availability",
         "Backend",
         "Claim",
         "Code",
+        "Encoding",
+        "Field",
         "Finding",
         "Keep",
         "Op",
@@ -84,10 +94,14 @@ __all__ = [
     "Availability",
     "Backend",
     "CedeError",
+    "CheckpointError",
     "Claim",
     "Code",
     "Config",
     "ConfigError",
+    "Encoding",
+    "EncodingError",
+    "Field",
     "Finding",
     "Keep",
     "LoweringError",
@@ -99,6 +113,7 @@ __all__ = [
     "PluginError",
     "PolicyError",
     "Program",
+    "QuantizedTensor",
     "Reason",
     "Refusal",
     "Settlement",
@@ -112,6 +127,7 @@ __all__ = [
     "lower",
     "partitioner",
     "plan",
+    "quantize",
     "report",
     "run",
     "what_if",

@@ -41,3 +41,15 @@ class LoweringError(CedeError):
     """A program that can't be lowered, checked or run."""
 
     exit_code = 5
+
+
+class EncodingError(CedeError):
+    """A weight that can't be encoded or decoded."""
+
+    exit_code = 2
+
+
+class CheckpointError(CedeError):
+    """A checkpoint that can't be read or written."""
+
+    exit_code = 2

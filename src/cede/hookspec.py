@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import click
 
     from cede.planning import Plan
-    from cede.types import Backend, Contest, Finding, OpGraph, Partitioner, Settlement
+    from cede.types import Backend, Contest, Encoding, Finding, OpGraph, Partitioner, Settlement
 
 PROJECT = "cede"
 
@@ -46,8 +46,8 @@ def cede_quantizers() -> Iterable[Any]:  # type: ignore[empty-body]
 
 
 @hookspec
-def cede_encodings() -> Iterable[Any]:  # type: ignore[empty-body]
-    """Weight encodings that the plugin brings: objects with a `name`. Called once at load."""
+def cede_encodings() -> Iterable[Encoding]:  # type: ignore[empty-body]
+    """Weight encodings that the plugin brings. Called once, when the host loads."""
 
 
 @hookspec(firstresult=True)

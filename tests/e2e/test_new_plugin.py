@@ -63,7 +63,7 @@ class Workshop:
     def must(self, command: str, **more: str) -> str:
         done = self.run(command, **more)
         assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
-        return done.stdout
+        return done.stdout + done.stderr
 
 
 @pytest.fixture

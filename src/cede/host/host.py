@@ -28,6 +28,7 @@ if TYPE_CHECKING:
         Availability,
         Backend,
         Contest,
+        Encoding,
         Finding,
         OpGraph,
         Partitioner,
@@ -103,7 +104,7 @@ class Host:
         return self._of("quantizer")
 
     @property
-    def encodings(self) -> Mapping[str, Any]:
+    def encodings(self) -> Mapping[str, Encoding]:
         """Weight encodings by name."""
         return self._of("encoding")
 

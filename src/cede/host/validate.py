@@ -6,7 +6,8 @@ import re
 from dataclasses import is_dataclass
 from typing import TYPE_CHECKING, Any
 
-from cede.types import Backend
+from cede.types import Backend, Field, block_bytes
+from cede.types.encodings import SIZES
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -74,7 +75,25 @@ def _quantizer(record: Any) -> None:
 
 
 def _encoding(record: Any) -> None:
-    _instance(record, ("name",), "encoding")
+    parts = ("name", "block_size", "bits_per_weight", "layout", "quantize", "dequantize")
+    _instance(record, parts, "encoding")
+    what = f"encoding {record.name!r}"
+    for method in ("quantize", "dequantize"):
+        if not callable(getattr(record, method)):
+            raise TypeError(f"{what}: {method} can't be called")
+    size, layout = record.block_size, record.layout
+    if type(size) is not int or size < 1:
+        raise ValueError(f"{what}: block_size is {size!r}, not a number of weights")
+    if not layout or not all(isinstance(field, Field) for field in layout):
+        raise TypeError(f"{what}: layout is {_what(layout)}, not cede.Field records in a tuple")
+    for field in layout:
+        if field.dtype not in SIZES or type(field.count) is not int or field.count < 1:
+            raise ValueError(f"{what}: {field} is not a count of {', '.join(SIZES)}")
+    bits = 8 * block_bytes(record) / size
+    if record.bits_per_weight != bits:
+        raise ValueError(
+            f"{what}: bits_per_weight is {record.bits_per_weight!r}, its layout takes {bits:g}"
+        )
 
 
 def _instance(record: Any, attributes: tuple[str, ...], kind: str) -> None:

@@ -19,7 +19,7 @@ def shipped(path: str) -> bool:
     """Whether the installed ExecuTorch has a file or folder.
 
     Args:
-        path: below the package, such as "backends/vulkan/partitioner". A "*" matches any part of
+        path: below the package, such as "extension/pybindings". A "*" matches any part of
             a name.
     """
     return any(any(root.glob(path)) for root in _roots())
@@ -34,7 +34,7 @@ def is_linked(delegate: str) -> bool:
     importing it takes seconds.
 
     Args:
-        delegate: the id that stands in a `.pte` ("XnnpackBackend").
+        delegate: the id that stands in a `.pte` (`Backend.delegate_id`).
     """
     return any(_holds(library, delegate.encode() + b"\0") for library in _libraries())
 

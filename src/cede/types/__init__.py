@@ -4,6 +4,7 @@ from cede.types.answers import Claim, Code, Keep, Mark, Partitioner, Program, Re
 from cede.types.backend import Availability, Backend, Limits, LoadedProgram, NoOptions
 from cede.types.contest import Contest, Delegation, Finding, Loss, Part, Settlement
 from cede.types.costs import Costs, Measured, Rates
+from cede.types.encodings import Encoding, Field, block_bytes
 from cede.types.graph import (
     Argument,
     Dim,
@@ -26,6 +27,8 @@ __all__ = [
     "Costs",
     "Delegation",
     "Dim",
+    "Encoding",
+    "Field",
     "Finding",
     "GraphInput",
     "InputKind",
@@ -49,4 +52,5 @@ __all__ = [
     "Spec",
     "SymbolBounds",
     "TensorFact",
+    "block_bytes",
 ]

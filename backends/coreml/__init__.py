@@ -1,0 +1,1 @@
+"""The Core ML backend: ExecuTorch's delegate for Apple's CPU, GPU and Neural Engine."""

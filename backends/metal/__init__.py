@@ -1,0 +1,1 @@
+"""The Metal backend: Apple's GPU, through ExecuTorch's MLX delegate or through Core ML."""

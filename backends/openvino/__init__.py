@@ -1,0 +1,1 @@
+"""The OpenVINO backend: Intel's runtime behind ExecuTorch's delegate."""
