@@ -4,6 +4,7 @@ scheme (what a mode means) -> layers (which modules, in which groups) -> apply -
 """
 
 from cede.quant.source.apply import quantize_model
+from cede.quant.source.compare import compared
 from cede.quant.source.rows import QuantizationReport, QuantizedRow
 from cede.quant.source.scheme import MODES, Embedding, Scheme, read_embedding, read_mode
 
@@ -13,6 +14,7 @@ __all__ = [
     "QuantizationReport",
     "QuantizedRow",
     "Scheme",
+    "compared",
     "quantize_model",
     "read_embedding",
     "read_mode",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import math
 from typing import TYPE_CHECKING
 
 import torch
@@ -16,6 +15,7 @@ from torchao.quantization import (
     quantize_,
 )
 
+from cede.quant.source.compare import sqnr
 from cede.quant.source.layers import Layer, layers
 from cede.quant.source.modules import PaddedLinear, QuantizedEmbedding, WeightOnlyLinear
 from cede.quant.source.rows import QuantizationReport, QuantizedRow
@@ -83,11 +83,11 @@ def _rewritten(module: nn.Module, layer: Layer) -> nn.Module:
         found = _quantized(weight, scheme.bits, scheme.group)
         return QuantizedEmbedding(found.qdata, found.scale, scheme.bits)
     assert scheme is not None  # noqa: S101  (asked before)
-    bias = module.bias
+    bias = _bias(module)
     if layer.padding:
         weight = nn.functional.pad(weight, (0, layer.padding))
     if scheme.dynamic:
-        inner = _dynamic(weight, bias, scheme)
+        inner: nn.Module = _dynamic(weight, bias, scheme)
     else:
         found = _quantized(weight, scheme.bits, scheme.group)
         inner = WeightOnlyLinear(found.qdata, found.scale, scheme.bits, bias)
@@ -99,8 +99,13 @@ def _with_weight_of(done: nn.Module, module: nn.Module) -> nn.Module:
     made = _same_weights(done)
     inner = made.inner if isinstance(made, PaddedLinear) else made
     if isinstance(module, nn.Linear):
-        inner.bias = module.bias
+        inner.register_parameter("bias", _bias(module))
     return made
+
+
+def _bias(module: nn.Module) -> nn.Parameter | None:
+    bias = module.bias
+    return bias if isinstance(bias, nn.Parameter) else None
 
 
 def _quantized(weight: Tensor, bits: int, group: int) -> IntxUnpackedToInt8Tensor:
@@ -112,7 +117,8 @@ def _quantized(weight: Tensor, bits: int, group: int) -> IntxUnpackedToInt8Tenso
 
 def _dynamic(weight: Tensor, bias: nn.Parameter | None, scheme: Scheme) -> nn.Linear:
     linear = nn.Linear(weight.shape[1], weight.shape[0], bias=bias is not None, device="meta")
-    linear.weight, linear.bias = nn.Parameter(weight), bias
+    linear.weight = nn.Parameter(weight)
+    linear.register_parameter("bias", bias)
     granularity = PerGroup(scheme.group) if scheme.group else PerAxis(0)
     given = {"intx_packing_format": "opaque_torchao_auto"} if scheme.kernels else {}
     quantize_(
@@ -143,7 +149,7 @@ def _row(layer: Layer, done: nn.Module | None, tied: dict[int, list[Layer]]) -> 
         same = (other.scheme, other.padding) == (layer.scheme, layer.padding)
         verb = "tied with" if same else "untied from"
         notes.append(f"{verb} {other.path}" + ("" if same else ", stored twice"))
-    sqnr, after = (None, before) if done is None else _measured(weight, done)
+    noise, after = (None, before) if done is None else _measured(weight, done)
     return QuantizedRow(
         module=layer.path,
         kind=type(layer.module).__name__,
@@ -152,7 +158,7 @@ def _row(layer: Layer, done: nn.Module | None, tied: dict[int, list[Layer]]) -> 
         group=layer.scheme.group if layer.scheme else 0,
         bytes_before=before,
         bytes_after=after,
-        sqnr=sqnr,
+        sqnr=noise,
         note="; ".join(notes),
     )
 
@@ -163,7 +169,7 @@ def _measured(weight: Tensor, done: nn.Module) -> tuple[float | None, int]:
     if isinstance(inner, QuantizedEmbedding):
         with torch.no_grad():
             back = inner(torch.arange(inner.num_embeddings))
-        return _sqnr(weight, back), _nbytes(inner.data, inner.scale)
+        return sqnr(weight, back), _nbytes(inner.get_buffer("data"), inner.get_buffer("scale"))
     if isinstance(inner, WeightOnlyLinear):
         parts = [inner.part(i) for i in range(inner.groups)]
         held = sum(
@@ -171,23 +177,14 @@ def _measured(weight: Tensor, done: nn.Module) -> tuple[float | None, int]:
             - (getattr(inner, f"data{i}").numel() // 2 if inner.bits == 4 else 0)
             for i in range(inner.groups)
         )
-        return _sqnr(weight, torch.cat(parts, 1)[:, : weight.shape[1]]), held
+        return sqnr(weight, torch.cat(parts, 1)[:, : weight.shape[1]]), held
     data = inner.get_parameter("weight")
     if not isinstance(data, IntxUnpackedToInt8Tensor):
         return None, data.numel()
-    bits = 4 if data.target_dtype == torch.int4 else 8
+    bits = 4 if str(data.target_dtype) == "torch.int4" else 8
     held = data.qdata.numel() * bits // 8 + _nbytes(data.scale)
-    return _sqnr(weight, data.dequantize()[:, : weight.shape[1]]), held
+    return sqnr(weight, data.dequantize()[:, : weight.shape[1]]), held
 
 
 def _nbytes(*tensors: Tensor) -> int:
     return sum(tensor.numel() * tensor.element_size() for tensor in tensors)
-
-
-def _sqnr(weight: Tensor, back: Tensor) -> float:
-    weight = weight.to(torch.float32)
-    noise = float((weight - back).square().sum())
-    signal = float(weight.square().sum())
-    if noise == 0.0:
-        return math.inf
-    return 10 * math.log10(signal / noise) if signal else -math.inf

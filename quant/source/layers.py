@@ -95,11 +95,11 @@ def _grouped(found: list[Layer], on_mismatch: str) -> list[Layer]:
     made, wrong = [], []
     for layer in found:
         scheme = layer.scheme
-        columns = layer.module.weight.shape[1]  # type: ignore[union-attr,index]
+        shape = layer.module.get_parameter("weight").shape
+        columns = shape[1]
         if scheme is None or not (why := _misfit(scheme, columns)):
             made.append(layer)
             continue
-        assert isinstance(columns, int)  # noqa: S101  (a shape)
         fitting = _fitting(scheme, columns)
         if on_mismatch == "skip":
             made.append(replace(layer, scheme=None, note=f"left: {why}"))
@@ -111,8 +111,8 @@ def _grouped(found: list[Layer], on_mismatch: str) -> list[Layer]:
             made.append(replace(layer, scheme=smaller, note=f"group {fitting[-1]}: {why}"))
         else:
             sizes = ", ".join(map(str, reversed(fitting[-6:]))) or "none: leave it out"
-            shape = "x".join(map(str, layer.module.weight.shape))  # type: ignore[union-attr,arg-type]
-            wrong.append(f"  {layer.path} [{shape}]: {why}; group sizes that fit: {sizes}")
+            size = "x".join(map(str, shape))
+            wrong.append(f"  {layer.path} [{size}]: {why}; group sizes that fit: {sizes}")
     if wrong:
         raise ConfigError(
             "quantize: groups that don't divide:\n" + "\n".join(wrong) + "\nGive a group size that"
@@ -127,9 +127,8 @@ def _misfit(scheme: Scheme | Embedding, columns: int) -> str:
         return f"{columns} columns don't divide into groups of {scheme.group}"
     pack = {2: 4, 4: 2}.get(scheme.bits, 1)
     if (scheme.group or columns) % pack:
-        return f"{scheme.bits} bits need {pack} columns to a byte, and a group has" + (
-            f" {scheme.group or columns}"
-        )
+        have = scheme.group or columns
+        return f"{scheme.bits} bits need {pack} columns to a byte, and a group has {have}"
     return ""
 
 

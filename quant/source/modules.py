@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import executorch.exir.passes._quant_patterns_and_replacements  # noqa: F401  registers embedding_*
 import torch
-import torch.ao.quantization.fx._decomposed  # noqa: F401  registers dequantize_per_channel
+import torch.ao.quantization.fx._decomposed  # registers dequantize_per_channel
 from torch import nn
 
 if TYPE_CHECKING:
@@ -44,17 +44,19 @@ class WeightOnlyLinear(nn.Module):
     def part(self, i: int) -> Tensor:
         """The weight of one group, float32 [out, in/groups]."""
         half = 2 ** (self.bits - 1)
-        return torch.ops.quantized_decomposed.dequantize_per_channel.default(
+        found: Tensor = torch.ops.quantized_decomposed.dequantize_per_channel.default(
             getattr(self, f"data{i}"), getattr(self, f"scale{i}"), self.zeros,
             0, -half, half - 1, torch.int8,
         )  # fmt: skip
+        return found
 
     def forward(self, x: Tensor) -> Tensor:
         """x [..., in] to [..., out]."""
-        pieces = x.split(self.in_features // self.groups, -1) if self.groups > 1 else (x,)
-        y = nn.functional.linear(pieces[0], self.part(0))
+        width = self.in_features // self.groups
+        y = nn.functional.linear(x if self.groups == 1 else x[..., :width], self.part(0))
         for i in range(1, self.groups):
-            y = y + nn.functional.linear(pieces[i], self.part(i))
+            piece = x[..., i * width : (i + 1) * width]  # a split is no op of XNNPACK's
+            y = y + nn.functional.linear(piece, self.part(i))
         # apart: XNNPACK's compiler takes a bias with a quantized weight for a quantized one
         return y if self.bias is None else y + self.bias
 
@@ -77,7 +79,8 @@ class PaddedLinear(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """x [..., in] to [..., out]."""
-        return self.inner(nn.functional.pad(x, (0, self.more)))
+        found: Tensor = self.inner(nn.functional.pad(x, (0, self.more)))
+        return found
 
 
 class QuantizedEmbedding(nn.Module):
@@ -102,7 +105,10 @@ class QuantizedEmbedding(nn.Module):
         ops = torch.ops.quantized_decomposed
         call = {8: ops.embedding_byte, 4: ops.embedding_4bit, 2: ops.embedding_2bit}[self.bits]
         half = 2 ** (self.bits - 1)
-        return call.dtype(self.data, self.scale, None, -half, half - 1, ids, dtype=torch.float32)
+        found: Tensor = call.dtype(
+            self.data, self.scale, None, -half, half - 1, ids, dtype=torch.float32
+        )
+        return found
 
     def extra_repr(self) -> str:
         """Sizes, for print."""

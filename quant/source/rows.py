@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import asdict, dataclass
 
 from cede.reporting.render import Table, as_markdown, as_text, quantity
@@ -21,6 +22,7 @@ class QuantizedRow:
         bytes_before: of the weight.
         bytes_after: of data and scales.
         sqnr: signal to quantization noise of the weight in dB; None where it was left.
+        output_sqnr: as `sqnr`, of the module's output on example inputs; None where not compared.
         note: why it was left, or what else happened to it.
     """
 
@@ -32,14 +34,22 @@ class QuantizedRow:
     bytes_before: int
     bytes_after: int
     sqnr: float | None = None
+    output_sqnr: float | None = None
     note: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuantizationReport:
-    """One row a module, in the model's order."""
+    """One row a module, in the model's order.
+
+    Attributes:
+        rows: of all modules with a weight.
+        output_sqnr: signal to quantization noise of the model's outputs on example inputs in dB;
+            None where not compared.
+    """
 
     rows: tuple[QuantizedRow, ...]
+    output_sqnr: float | None = None
 
     @property
     def left(self) -> tuple[QuantizedRow, ...]:
@@ -55,6 +65,7 @@ class QuantizationReport:
         return (
             f"{len(done)} of {len(self.rows)} modules quantized,"
             f" {quantity(before, 'B')} of weights -> {quantity(after, 'B')}"
+            + ("" if self.output_sqnr is None else f", outputs {_decibel(self.output_sqnr)}")
         )
 
     def text(self, width: int | None = None) -> str:
@@ -67,13 +78,22 @@ class QuantizationReport:
 
     def json(self) -> str:
         """The rows, with a schema."""
-        data = {"schema": 1, "modules": [asdict(row) for row in self.rows]}
+        data = {
+            "schema": 1,
+            "output_sqnr": _finite(self.output_sqnr),
+            "modules": [_plain(row) for row in self.rows],
+        }
         return json.dumps(data, indent=1, ensure_ascii=False) + "\n"
 
     def _table(self) -> Table:
+        extra = () if self.output_sqnr is None else ("output",)
         return Table(
             title="Quantization",
-            header=("module", "kind", "weight", "scheme", "group", "before", "after", "SQNR", "note"),
+            header=(
+                *("module", "kind", "weight", "scheme", "group", "before", "after", "SQNR"),
+                *extra,
+                "note",
+            ),
             rows=[
                 (
                     row.module,
@@ -83,10 +103,24 @@ class QuantizationReport:
                     str(row.group) if row.group else "row" if row.scheme else "-",
                     quantity(row.bytes_before, "B"),
                     quantity(row.bytes_after, "B"),
-                    "-" if row.sqnr is None else f"{row.sqnr:.1f} dB",
+                    _decibel(row.sqnr),
+                    *((_decibel(row.output_sqnr),) if extra else ()),
                     row.note,
                 )
                 for row in self.rows
             ],
-            right=frozenset({5, 6, 7}),
+            right=frozenset(range(5, 8 + len(extra))),
         )
+
+
+def _decibel(value: float | None) -> str:
+    return "-" if value is None else f"{value:.1f} dB"
+
+
+def _plain(row: QuantizedRow) -> dict[str, object]:
+    return {**asdict(row), "sqnr": _finite(row.sqnr), "output_sqnr": _finite(row.output_sqnr)}
+
+
+def _finite(value: float | None) -> float | None:
+    """JSON has no infinity: no noise is null, as is what was not measured."""
+    return value if value is not None and math.isfinite(value) else None

@@ -6,7 +6,6 @@ import re
 from dataclasses import dataclass
 
 from cede.errors import ConfigError
-from cede.nearest import suggestion
 
 MODES = ("int8", "4w", "8da4w", "8da8w")
 GROUP = 32
@@ -76,8 +75,8 @@ def read_mode(mode: str, group: int | None, where: str = "mode") -> Scheme:
         return _with_kernels(mode, found[1] == "8da", int(found[2]), group, where)
     if mode not in MODES:
         raise ConfigError(
-            f"{where}: unknown mode {mode!r}; {suggestion(mode, MODES)}, or torchao:8da4w and the"
-            " like where torchao's kernels are"
+            f"{where}: unknown mode {mode!r}; known: {', '.join(MODES)}, and torchao:8daNw where"
+            " torchao's own kernels are"
         )
     bits = 4 if mode in ("4w", "8da4w") else 8
     if bits == 8 and group:

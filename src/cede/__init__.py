@@ -9,7 +9,18 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from cede.api import bench, check, export, lower, partitioner, plan, report, run, what_if
+    from cede.api import (
+        bench,
+        check,
+        export,
+        lower,
+        partitioner,
+        plan,
+        quantize_model,
+        report,
+        run,
+        what_if,
+    )
     from cede.config import Config, load_config
     from cede.errors import (
         CedeError,
@@ -51,6 +62,7 @@ _HOME = {
         "lower",
         "partitioner",
         "plan",
+        "quantize_model",
         "report",
         "run",
         "what_if",
@@ -128,6 +140,7 @@ __all__ = [
     "partitioner",
     "plan",
     "quantize",
+    "quantize_model",
     "report",
     "run",
     "what_if",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from cede.config import Config, check_options, load_config
+from cede.config import Config, QuantizeConfig, check_options, load_config
 from cede.host import Host
 
 if TYPE_CHECKING:
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from cede.costs import Timing
     from cede.lowering import Lowered, PlanPartitioner
     from cede.planning import Plan
+    from cede.quant.source import QuantizationReport
     from cede.reporting import Report
     from cede.running import RunResult
     from cede.types import Delegation
@@ -144,14 +145,39 @@ def export(
     config: Configured = None,
     dynamic_shapes: Any = None,
 ) -> Lowered:
-    """`torch.export.export`, plan and lower in a row. Raises what `lower` raises."""
+    """Quantize as the config says, `torch.export.export`, plan and lower in a row.
+
+    Raises what `quantize_model` and `lower` raise.
+    """
     import torch
 
+    loaded = load_config(config)
+    if loaded.quantize != QuantizeConfig():
+        model = quantize_model(model, loaded.quantize)[0]
     with torch.no_grad():
         program = torch.export.export(
             model, tuple(args), dict(kwargs or {}), dynamic_shapes=dynamic_shapes
         )
-    return lower(program, config=config)
+    return lower(program, config=loaded)
+
+
+def quantize_model(
+    model: torch.nn.Module, config: QuantizeConfig
+) -> tuple[torch.nn.Module, QuantizationReport]:
+    """A model whose linear and embedding modules compute in other numbers, and a row for each.
+
+    The given model stays as it is; what is not quantized shares its weights with it.
+
+    Args:
+        model: in float32 as far as it is quantized.
+        config: modes, groups and rules; the section `quantize` of a config.
+
+    Raises:
+        ConfigError: a mode that can't be had here, or groups that don't divide; before any work.
+    """
+    from cede.quant.source import quantize_model as quantized
+
+    return quantized(model, config)
 
 
 def report(program: ExportedProgram, config: Configured = None) -> Report:
@@ -242,6 +268,7 @@ __all__ = [
     "lower",
     "partitioner",
     "plan",
+    "quantize_model",
     "report",
     "run",
     "what_if",

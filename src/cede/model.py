@@ -6,12 +6,13 @@ import logging
 import sys
 import traceback
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib import import_module
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from cede.config import QuantizeConfig
 from cede.errors import ConfigError, LoweringError
 from cede.nearest import suggestion
 
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 
     import torch
     from torch.export import ExportedProgram
+
+    from cede.quant.source import QuantizationReport
 
 FORMS = "package.module:function, file.py:function or a .pt2 file"
 OPTIONS = ("kwargs", "dynamic_shapes")
@@ -36,6 +39,7 @@ class Model:
         module: in eval mode; None where there is only an exported program.
         dynamic_shapes: as `torch.export.export` takes them.
         exported: where the model came as a program.
+        quantization: what became of each module, where the model was quantized.
     """
 
     name: str
@@ -44,6 +48,26 @@ class Model:
     module: torch.nn.Module | None = None
     dynamic_shapes: Any = None
     exported: ExportedProgram | None = None
+    quantization: QuantizationReport | None = None
+
+    def quantized(self, config: QuantizeConfig) -> Model:
+        """The model in other numbers, itself where the config asks for none.
+
+        Raises:
+            ConfigError: a mode that can't be had, groups that don't divide, or an exported program,
+                which has no modules any more.
+        """
+        if config == QuantizeConfig():
+            return self
+        if self.module is None:
+            raise ConfigError(
+                f"{self.name}: an exported program can't be quantized in its source; give the"
+                " module, or leave quantize out"
+            )
+        from cede.quant.source import quantize_model
+
+        module, report = quantize_model(self.module, config)
+        return replace(self, module=module.eval(), quantization=report)
 
     def export(self) -> ExportedProgram:
         """The exported program, made with `torch.export.export` under `torch.no_grad`.

@@ -7,6 +7,7 @@ from cede.cli.lowering import export, lower
 from cede.cli.newplugin import new_plugin
 from cede.cli.planning import explain, plan, report
 from cede.cli.plugins import plugins
+from cede.cli.quantizing import quantize
 from cede.cli.running import run
 from cede.cli.whatif import whatif
 
@@ -26,6 +27,7 @@ main = CommandLine(
         whatif,
         run,
         bench,
+        quantize,
         calibrate,
         plugins,
         new_plugin,

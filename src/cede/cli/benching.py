@@ -49,9 +49,9 @@ def bench(
     loaded = options.costed(options.load(config, backends, overrides))
     job = Job(model=model, config=loaded, quiet=quiet)
     with Steps(job.steps, quiet) as steps:
-        lowered, inputs = job.run(steps)
+        lowered, made = job.run(steps)
         with steps.step("measure"):
-            timing = api.bench(lowered, inputs, loaded, calls=calls)
+            timing = api.bench(lowered, made.inputs, loaded, calls=calls)
     report = lowered.report(timing)
     if not quiet:
         warn((*lowered.plan.warnings, *lowered.warnings))

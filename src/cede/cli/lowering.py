@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -16,6 +16,7 @@ from cede.errors import ConfigError, LoweringError
 if TYPE_CHECKING:
     from cede.config import Config
     from cede.lowering import Lowered
+    from cede.model import Model
     from cede.planning import Plan
 
 FORMS = {".json": "json", ".md": "markdown", ".csv": "csv", ".txt": "text"}
@@ -108,11 +109,11 @@ def export(
     config_used = options.load(config, backends, overrides, strict)
     job = Job(model=model, config=config_used, quiet=quiet, check=check)
     with Steps(job.steps, quiet) as steps:
-        lowered, inputs = job.run(steps)
+        lowered, made = job.run(steps)
         timing = None
         if bench:
             with steps.step("measure"):
-                timing = api.bench(lowered, inputs, config_used)
+                timing = api.bench(lowered, made.inputs, config_used)
         with steps.step("write"):
             report = lowered.report(timing)
             if plan_out is not None:
@@ -123,6 +124,10 @@ def export(
     if not quiet:
         warn(lowered.warnings if form != "csv" else (*lowered.plan.warnings, *lowered.warnings))
         click.echo(formed(report, form), nl=False)
+        if made.quantization is not None and form in ("text", "markdown"):
+            wide = options.width()
+            rows = made.quantization
+            click.echo(rows.text(wide) if form == "text" else rows.markdown(), nl=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,8 +150,8 @@ class Job:
         # to fail before compiling, which takes longer
         return self.config.strict and self.plan is None
 
-    def run(self, steps: Steps) -> tuple[Lowered, tuple[Any, ...]]:
-        """Load, export, plan, lower, and compare with eager if asked; the model's flat inputs.
+    def run(self, steps: Steps) -> tuple[Lowered, Model]:
+        """Load, quantize, export, plan, lower, and compare with eager if asked.
 
         Raises:
             PolicyError: the config is strict and the plan is not whole; nothing was compiled.
@@ -156,7 +161,7 @@ class Job:
         from cede.model import load_model
 
         with steps.step("load"):
-            model = load_model(self.model)
+            model = load_model(self.model).quantized(self.config.quantize)
             if self.check and model.kwargs:
                 given = ", ".join(model.kwargs)
                 raise ConfigError(
@@ -177,7 +182,7 @@ class Job:
                 raise LoweringError(f"{self.model}: differs from eager: {outcome.message}")
             if not self.quiet:
                 click.echo(f"check: {outcome.message}", err=True)
-        return lowered, model.inputs
+        return lowered, model
 
 
 def _read_plan(path: Path) -> Plan:

@@ -142,7 +142,7 @@ def asked(model: str, config: Config, quiet: bool) -> Asked:
 
     with Steps(3, quiet) as steps:
         with steps.step("load"):
-            found = load_model(model)
+            found = load_model(model).quantized(config.quantize)
         with steps.step("export"):
             program = found.export()
         with steps.step("plan"):
