@@ -9,6 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from cede import checkpoint
     from cede.api import bench, check, export, lower, partitioner, plan, report, run, what_if
     from cede.config import Config, load_config
     from cede.errors import (
@@ -119,6 +120,7 @@ __all__ = [
     "Settlement",
     "bench",
     "check",
+    "checkpoint",
     "current_layer",
     "export",
     "hookimpl",
@@ -135,6 +137,8 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
+    if name == "checkpoint":
+        return import_module("cede.checkpoint")
     if name not in _FROM:
         raise AttributeError(f"module 'cede' has no attribute {name!r}")
     value = getattr(import_module(_FROM[name]), name)

@@ -16,6 +16,7 @@ from cede.facts import read_graph
 from cede.facts.arguments import aten_overload
 from cede.lowering.contest import limits_for, make_plan
 from cede.lowering.custom import decomposed, stranded
+from cede.lowering.encoded import Natives, decoded, told
 from cede.lowering.keep import Keeping
 from cede.lowering.policed import insist_on, policed
 from cede.lowering.prepare import prepared
@@ -137,7 +138,16 @@ class PlanPartitioner(Partitioner):  # type: ignore[misc]
         keeping = self._keepings[-1]
         names = {n.name for n in program.graph.nodes} | {str(n.target) for n in program.graph.nodes}
         self._decomposed.append([name for name in keeping.dropped if name in names])
+        program = self._decode(program, keeping)
         return decomposed(program, lambda op: keeping.wants_whole(op, program))
+
+    def _decode(self, program: ExportedProgram, keeping: Keeping) -> ExportedProgram:
+        """Decode the weights that no backend computes with, and say so."""
+        natives = Natives(self.host, self._asked)
+        left = keeping.encoded(program, natives)
+        program, rows = decoded(program, self.host, left, natives.why)
+        keeping.warnings += told(rows)
+        return program
 
     def _keep(self, dropped: Collection[str] = ()) -> Keeping:
         only = self.replay.kept if self.replay is not None else None
@@ -234,6 +244,9 @@ class PlanPartitioner(Partitioner):  # type: ignore[misc]
 
     def _may_leave_kept(self, program: ExportedProgram) -> bool:
         keeping = Keeping(self._asked, self.options)
+        keeping.encoded(program, Natives(self.host, self._asked))
+        if keeping.kept:
+            return True
         ops, _ = keeping.request(program)
         if not ops:
             return False
