@@ -6,7 +6,10 @@ import sys
 from importlib.util import find_spec
 from pathlib import Path
 
+from cede.running.linked import is_linked
 from cede.types import Availability
+
+DELEGATE_ID = "CoreMLBackend"
 
 
 def available() -> Availability:
@@ -32,6 +35,8 @@ def no_runtime() -> str | None:
     """Why a Core ML delegate can't run here, None if it can."""
     if sys.platform != "darwin":
         return f"Core ML is part of macOS and iOS, this is {sys.platform}: run the program there"
+    if not is_linked(DELEGATE_ID):
+        return "ExecuTorch's runtime here is built without Core ML: install its wheel for macOS"
     return None
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from cede.backends.coreml.arguments import decomposes
-from cede.backends.coreml.here import missing
+from cede.backends.coreml.here import DELEGATE_ID, missing
 from cede.backends.coreml.options import CoreMLOptions, Precision, compile_specs
 from cede.backends.coreml.vetoes import (
     arguments,
@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from cede.types import Claim, Program
-
-DELEGATE_ID = "CoreMLBackend"
 
 
 def _as_they_are(options: Any) -> CoreMLOptions:

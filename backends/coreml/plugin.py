@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from cede.backends.coreml.here import available
+from cede.backends.coreml.here import DELEGATE_ID, available
 from cede.backends.coreml.options import CoreMLOptions, compile_specs
-from cede.backends.coreml.partitioner import DELEGATE_ID, CoreMLPartitioner
+from cede.backends.coreml.partitioner import CoreMLPartitioner
 from cede.hookspec import hookimpl
 from cede.types import Backend
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING
 
+from cede.backends.coreml.here import DELEGATE_ID as COREML_ID
 from cede.backends.coreml.here import missing
 from cede.backends.coreml.options import (
     ComputeUnit,
@@ -15,9 +16,9 @@ from cede.backends.coreml.options import (
     Target,
     compile_specs,
 )
-from cede.backends.coreml.partitioner import DELEGATE_ID as COREML_ID
 from cede.backends.metal.generated import import_mlx, lacking
 from cede.errors import PluginError
+from cede.running.linked import is_linked
 from cede.types import Availability
 
 if TYPE_CHECKING:
@@ -106,5 +107,15 @@ def delegate_for(specs: Sequence[Spec]) -> str:
 def available() -> Availability:
     """Claiming and lowering need one of the engines; running needs macOS."""
     _, why = chosen(MetalOptions())
-    away = f"Apple's GPU needs macOS, this is {sys.platform}: run the program there"
-    return Availability(claim=why, lower=why, run=None if sys.platform == "darwin" else away)
+    return Availability(claim=why, lower=why, run=_no_runtime())
+
+
+def _no_runtime() -> str | None:
+    if sys.platform != "darwin":
+        return f"Apple's GPU needs macOS, this is {sys.platform}: run the program there"
+    if not (is_linked(MLX_ID) or is_linked(COREML_ID)):
+        return (
+            "ExecuTorch's runtime here is built without MLX and Core ML: build executorch with"
+            " EXECUTORCH_BUILD_MLX=ON, or install its wheel for macOS"
+        )
+    return None

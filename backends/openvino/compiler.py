@@ -30,6 +30,11 @@ DEVICE = "device"
 HINT = "INFERENCE_PRECISION_HINT"
 """The compile spec of ours: OpenVINO's name of the property; "" leaves it to the device."""
 
+_COPIES = (
+    "aten.alias.default", "aten.alias_copy.default", "aten.clone.default", "aten.detach.default",
+    "aten.lift_fresh_copy.default", "aten._to_copy.default",
+)  # fmt: skip
+
 
 def specs(device: str, precision: str) -> tuple[Spec, ...]:
     """Compile specs for a device ("CPU") and a precision ("f32"; "" is the device's own)."""
@@ -99,6 +104,7 @@ def _model(module: Any, args: Any) -> Any:
     from openvino.frontend.pytorch.utils import pt_to_ov_type_map
     from openvino.preprocess import PrePostProcessor
 
+    _copies_as_views(module)
     frontend = FrontEndManager().load_by_framework("pytorch")
     decoder = TorchFXPythonDecoder(module)  # must outlive the conversion
     model = frontend.convert(frontend.load(decoder))
@@ -113,6 +119,20 @@ def _model(module: Any, args: Any) -> Any:
     model = steps.build()
     _copy_through(model)
     return model
+
+
+def _copies_as_views(module: Any) -> None:
+    """Make each copy of the module an op: OpenVINO's would be the same tensor under two names.
+
+    It can't convert a module that returns such a tensor under both.
+    """
+    for node in module.graph.nodes:
+        if node.op == "call_function" and getattr(node.target, "__name__", "") in _COPIES:
+            source = node.args[0]
+            if source.meta["val"].dtype == node.meta["val"].dtype:
+                node.target = torch.ops.aten.view_copy.default
+                node.args, node.kwargs = (source, list(node.meta["val"].shape)), {}
+    module.recompile()
 
 
 def _copy_through(model: Any) -> None:

@@ -112,11 +112,18 @@ def _is_wide(id: str, graph: OpGraph) -> bool:
 
 
 def _values(claim: Claim, graph: OpGraph) -> Iterator[tuple[Op, str, TensorFact]]:
-    """Tensors that the claim's ops read and make, each with its op and a name for messages."""
+    """Tensors that the claim's ops read and make, each with its op and a name for messages.
+
+    Of several results those that somebody reads: a normalization has empty ones beside.
+    """
     for id in sorted(claim.ops, key=graph.position):
         op = graph.op(id)
-        for used in op.inputs if op.target != "getitem" else ():
+        if op.target == "getitem":  # goes with its producer
+            continue
+        for used in op.inputs:
             if (fact := graph.fact(used)) is not None:
                 yield op, f"input {used}", fact
-        for i, fact in enumerate(op.outputs):
-            yield op, "output" if len(op.outputs) == 1 else f"output {i}", fact
+        read = [user for user in map(graph.op, graph.users(id)) if user.target == "getitem"]
+        for made in read or (op,):
+            for fact in made.outputs:
+                yield op, "output" if made is op else f"output {made.id}", fact

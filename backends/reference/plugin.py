@@ -46,6 +46,7 @@ def cede_backends() -> Iterator[Backend]:
         register=_register,
         rates=_rates,
         load=_load,
+        encodings=("*",),  # the operator's own kernel decodes
     )
 
 

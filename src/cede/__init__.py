@@ -131,6 +131,7 @@ __all__ = [
     "Settlement",
     "bench",
     "check",
+    "checkpoint",
     "current_layer",
     "export",
     "hookimpl",
@@ -148,6 +149,8 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
+    if name == "checkpoint":
+        return import_module("cede.checkpoint")
     if name not in _FROM:
         raise AttributeError(f"module 'cede' has no attribute {name!r}")
     value = getattr(import_module(_FROM[name]), name)

@@ -9,6 +9,7 @@ import pytest
 from cede.host import Host
 from cede.host.records import BUILT_IN
 from cede.testing import SAMPLES, Conformance
+from cede.testing.checks import availability
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -23,6 +24,7 @@ FEW = ("conv", "split")
 SETTINGS: Mapping[str, Mapping[str, Any]] = {
     # coremltools leaves temporary folders to the garbage collector
     "coreml": {"pytestmark": pytest.mark.filterwarnings("ignore:Implicitly:ResourceWarning")},
+    "metal-aoti": {"pytestmark": pytest.mark.filterwarnings("ignore:This API:Warning")},
 }
 
 
@@ -35,32 +37,42 @@ class InAnotherProcess:
     hash_seeds = ("conv", "attention")
 
 
-def _names() -> list[str]:
-    host = Host.load()
-    return [name for name in host.backends if host.source("backend", name).distribution == BUILT_IN]
+HOST = Host.load()
+NAMES = [name for name in HOST.backends if HOST.source("backend", name).distribution == BUILT_IN]
 
 
-def _classes() -> dict[str, type]:
-    found: dict[str, type] = {}
-    for name in _names():
-        title = name.title().replace("-", "").replace("_", "")
-        given = {"backend": name, **SETTINGS.get(name, {}), "__module__": __name__}
-        few = {key: SAMPLES[key] for key in FEW}
-        found[f"Test{title}"] = type(
-            f"Test{title}", (BuiltIn,), {**given, "programs": SAMPLES if name in WHOLE else few}
-        )
-        rest = FEW if name in WHOLE else tuple(SAMPLES)
-        slow = type(
-            f"Test{title}Slowly",
-            (InAnotherProcess, BuiltIn),
-            {**given, "programs": {key: SAMPLES[key] for key in (*rest, "attention")}},
-        )
-        found[slow.__name__] = pytest.mark.slow(slow)
-    return found
+def _title(name: str) -> str:
+    return "Test" + name.title().replace("-", "").replace("_", "")
 
 
-globals().update(_classes())
+def _classes(name: str) -> dict[str, Any]:
+    """One class for every run, with few programs of a slow backend, and one for slow runs."""
+    quick = tuple(SAMPLES) if name in WHOLE else FEW
+    slow = ("conv", "attention") if name in WHOLE else tuple(SAMPLES)
+    given = {"backend": name, **SETTINGS.get(name, {}), "__module__": __name__}
+
+    def made(title: str, bases: tuple[type, ...], programs: tuple[str, ...]) -> Any:
+        chosen = {key: SAMPLES[key] for key in programs}
+        found: Any = type(title, bases, {**given, "programs": chosen})
+        why = HOST.availability(name).claim
+        return found if why is None else pytest.mark.skip(reason=f"{name}: {why}")(found)
+
+    first, second = _title(name), f"{_title(name)}Slowly"
+    return {
+        first: made(first, (BuiltIn,), quick),
+        second: pytest.mark.slow(made(second, (InAnotherProcess, BuiltIn), slow)),
+    }
+
+
+for _name in NAMES:
+    globals().update(_classes(_name))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_it_says_what_it_can_do_here(name: str) -> None:
+    assert availability(HOST.backends[name].available) == []
 
 
 def test_the_built_in_backends_are_checked() -> None:
-    assert {"TestXnnpack", "TestReference"} <= globals().keys()
+    assert {"xnnpack", "reference"} <= set(NAMES)
+    assert {_title(name) for name in NAMES} <= globals().keys()

@@ -59,10 +59,10 @@ def test_a_wrong_option_names_the_right_ones() -> None:
         api.partitioner(config=config)
 
 
-def told(*flags: str) -> list[str]:
+def told(*flags: str, site: str = "") -> list[str]:
     """What `available()` says in a process of its own, and what that imported."""
     script = (
-        f"import sys; sys.path.insert(0, {str(SOURCE)!r})\n"
+        f"import sys; sys.path[:0] = [{str(SOURCE)!r}, {site!r}]\n"
         "from cede.backends.coreml.here import available\n"
         "found = available()\n"
         "heavy = {'torch', 'executorch', 'coremltools'} & set(sys.modules)\n"
@@ -79,6 +79,9 @@ def test_availability_is_told_without_an_import() -> None:
     assert run == "None" if sys.platform == "darwin" else "macOS" in run
 
 
-def test_what_is_missing_is_said_with_what_to_install() -> None:
-    claim, lower, *_ = told("-S", "-I")  # without the installed packages
+def test_what_is_missing_is_said_with_what_to_install(tmp_path: Path) -> None:
+    for entry in Path(ct.__file__).parents[1].iterdir():
+        if not entry.name.startswith("coremltools"):
+            (tmp_path / entry.name).symlink_to(entry)
+    claim, lower, *_ = told("-S", "-I", site=str(tmp_path))  # without the installed packages
     assert claim == lower == "coremltools is not installed: pip install coremltools"

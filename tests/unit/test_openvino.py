@@ -122,6 +122,7 @@ class Many(nn.Module):
     def __init__(self) -> None:
         super().__init__()
         self.table = nn.Embedding(10, 4)
+        self.norm = nn.BatchNorm1d(4)
         self.register_buffer("order", torch.tensor([2, 0, 1]))
 
     def forward(self, x: torch.Tensor, ids: torch.Tensor, half: torch.Tensor) -> Any:
@@ -131,10 +132,12 @@ class Many(nn.Module):
         changed = x.clone()
         changed[:, 0] = 5.0
         scaled = x * x.sum()
+        grown = x.exp()
         return (
             top, places, largest, at, first + 1, second.exp(), changed.mul_(2), scaled,
             self.table(ids), x[self.order], self.table.weight[self.order], half @ half.t(),
             x > 0, x.to(torch.int32) + 1, x.argmax(-1), x.softmax(-1), torch.alias_copy(x),
+            self.norm(x), grown, grown.clone(), torch.alias_copy(grown),
         )  # fmt: skip
 
 

@@ -14,9 +14,10 @@ from cede.costs import Timing
 from cede.running import EXECUTORCH, loaded_in
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from cede.lowering import Lowered
+    from cede.running.trace import Traced
     from cede.types import Backend, LoadedProgram
 
 __all__ = ["timed"]
@@ -50,7 +51,17 @@ def timed(
     from cede.running.trace import trace
 
     events = trace(pte, inputs, method, calls=calls, warm=WARM)
-    delegates, ops = instructions(lowered, pte)
+    return _placed(events, *instructions(lowered, pte), seconds, calls)
+
+
+def _placed(
+    events: Iterable[Traced],
+    delegates: Mapping[int, str],
+    ops: Mapping[int, str],
+    seconds: float,
+    calls: int,
+) -> Timing:
+    """The medians of what was traced, with the delegation or op of each instruction."""
     took: dict[int, float] = {}
     kernels: dict[str, list[tuple[str, float]]] = {}
     for event in events:

@@ -123,11 +123,15 @@ def export(
             lowered.save(output)
     if not quiet:
         warn(lowered.warnings if form != "csv" else (*lowered.plan.warnings, *lowered.warnings))
-        click.echo(formed(report, form), nl=False)
-        if made.quantization is not None and form in ("text", "markdown"):
-            wide = options.width()
-            rows = made.quantization
-            click.echo(rows.text(wide) if form == "text" else rows.markdown(), nl=False)
+        click.echo(formed(report, form) + _quantized(made, form), nl=False)
+
+
+def _quantized(made: Model, form: str) -> str:
+    """What became of each module, as a text behind the report; "" in forms for tools."""
+    rows = made.quantization
+    if rows is None or form not in ("text", "markdown"):
+        return ""
+    return "\n" + (rows.text(options.width()) if form == "text" else rows.markdown())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,6 +13,9 @@ from cede.errors import ConfigError
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from cede.config import Config
+    from cede.quant.source import QuantizationReport
+
 
 @click.command(short_help="Quantize a model in its source; print what became of each module.")
 @options.model
@@ -42,17 +45,27 @@ def quantize(
     """
     from cede.config import QuantizeConfig
     from cede.errors import PolicyError
-    from cede.model import load_model
 
     options.writable(output)
     loaded = options.load(config, backends, overrides, strict)
     if loaded.quantize == QuantizeConfig():
         raise ConfigError("nothing to quantize: give quantize.mode=8da4w, say, or a config")
+    rows = _rows(model, loaded, compare, quiet)
+    wide = options.width() if output is None else None
+    text = {"text": lambda: rows.text(wide), "markdown": rows.markdown, "json": rows.json}[form]()
+    options.give(text, output)
+    if strict and rows.left:
+        raise PolicyError("strict: " + "; ".join(f"{row.module}: {row.note}" for row in rows.left))
+
+
+def _rows(model: str, config: Config, compare: bool, quiet: bool) -> QuantizationReport:
+    from cede.model import load_model
+
     with Steps(2 + compare, quiet) as steps:
         with steps.step("load"):
             found = load_model(model)
         with steps.step("quantize"):
-            made = found.quantized(loaded.quantize)
+            made = found.quantized(config.quantize)
         rows = made.quantization
         assert rows is not None  # noqa: S101  (the config asks for it)
         if compare:
@@ -62,8 +75,4 @@ def quantize(
                 assert found.module is not None  # noqa: S101  (a program is refused)
                 assert made.module is not None  # noqa: S101
                 rows = compared(rows, found.module, made.module, found.args, found.kwargs)
-    wide = options.width() if output is None else None
-    text = {"text": lambda: rows.text(wide), "markdown": rows.markdown, "json": rows.json}[form]()
-    options.give(text, output)
-    if strict and rows.left:
-        raise PolicyError("strict: " + "; ".join(f"{row.module}: {row.note}" for row in rows.left))
+    return rows

@@ -10,6 +10,7 @@ import torch
 
 from cede.facts.arguments import aten_overload
 from cede.lowering.custom import is_custom, registered, unclaimed
+from cede.lowering.encoded import encoded_ops, encoding_of, is_encoded
 from cede.types import Keep, OpGraph, Partitioner, Program
 
 if TYPE_CHECKING:
@@ -103,6 +104,30 @@ class Keeping:
             if node.target is op
         )
 
+    def encoded(self, program: ExportedProgram, natives: Callable[[str], bool]) -> list[str]:
+        """Names of the ops whose encoded weight must be decoded; remembers the others as kept.
+
+        Args:
+            program: an ATen program.
+            natives: whether a backend that was asked computes with an encoding of that name.
+        """
+        left = []
+        wishes = self._wishes(program) if next(encoded_ops(program), None) is not None else {}
+        for node in encoded_ops(program):
+            checks = wishes.get(node.target, [])
+            if node.name in self.dropped:
+                whole = False
+            elif self.only is not None:
+                whole = node.name in self.only
+            else:
+                whole = natives(encoding_of(node))
+                whole = whole or any(check is None or check(node) for check in checks)
+            if whole:
+                self.kept[node.name] = node.target
+            else:
+                left.append(node.name)
+        return left
+
     def _wishes(self, program: ExportedProgram) -> dict[Any, list[Callable[[Node], bool] | None]]:
         wanted: dict[Any, list[Callable[[Node], bool] | None]] = defaultdict(list)
         for partitioner in self.partitioners:
@@ -141,7 +166,7 @@ class Keeping:
             return []
         result = []
         for op in ops:
-            if is_custom(op) and not (op._can_decompose() or registered(op)):
+            if is_custom(op) and not (op._can_decompose() or registered(op) or is_encoded(op)):
                 continue  # nothing would decompose it
             if why := _impossible(op):
                 self._warn(f"partitioner {partitioner.name} wants {op} kept whole, but {why}")

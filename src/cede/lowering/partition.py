@@ -16,6 +16,7 @@ from cede.facts import read_graph
 from cede.facts.arguments import aten_overload
 from cede.lowering.contest import limits_for, make_plan
 from cede.lowering.custom import decomposed, stranded
+from cede.lowering.encoded import Natives, decoded, told
 from cede.lowering.keep import Keeping
 from cede.lowering.policed import insist_on, policed
 from cede.lowering.prepare import prepared
@@ -137,7 +138,16 @@ class PlanPartitioner(Partitioner):  # type: ignore[misc]
         keeping = self._keepings[-1]
         names = {n.name for n in program.graph.nodes} | {str(n.target) for n in program.graph.nodes}
         self._decomposed.append([name for name in keeping.dropped if name in names])
+        program = self._decode(program, keeping)
         return decomposed(program, lambda op: keeping.wants_whole(op, program))
+
+    def _decode(self, program: ExportedProgram, keeping: Keeping) -> ExportedProgram:
+        """Decode the weights that no backend computes with, and say so."""
+        natives = Natives(self.host, self._asked)
+        left = keeping.encoded(program, natives)
+        program, rows = decoded(program, self.host, left, natives.why)
+        keeping.warnings += told(rows)
+        return program
 
     def _keep(self, dropped: Collection[str] = ()) -> Keeping:
         only = self.replay.kept if self.replay is not None else None
@@ -158,24 +168,7 @@ class PlanPartitioner(Partitioner):  # type: ignore[misc]
         insist_on_dynamic(exported_program, self._dynamic[len(self.plans)])
         graph = read_graph(exported_program)
         keeping = self._keepings[len(self.plans)]
-        answers: tuple[Answers, ...] = ()
-        if self.replay is not None:
-            plan = _fitting(self.replay, graph)
-        else:
-            answers = tuple(self._ask(each, graph, exported_program) for each in self._asked)
-            plan = make_plan(
-                graph, answers, self._asked, self.host, self.config, tuple(keeping.kept),
-                tuple(keeping.warnings),
-            )  # fmt: skip
-            left = keeping.unclaimed(exported_program, plan.delegation_of())
-            if left and self.retries:
-                raise KeptUnclaimed(left)
-            if left:
-                note = (
-                    "kept whole and then left, so the program may need a kernel that is not there"
-                )
-                warning = f"{note}: {', '.join(sorted(left))}"
-                plan = dataclasses.replace(plan, warnings=(*plan.warnings, warning))
+        plan, answers = self._planned(exported_program, graph, keeping)
         decomposed = None if self.replay is not None else self._decomposed[len(self.plans)]
         lost = stranded(exported_program, plan, graph)
         if lost and self.scout:
@@ -202,6 +195,26 @@ class PlanPartitioner(Partitioner):  # type: ignore[misc]
             if finding.severity == "error":
                 raise LoweringError(f"{finding.message} ({finding.op or 'the whole plan'})")
             self.notes.append(f"{finding.severity}: {finding.message}")
+
+    def _planned(
+        self, program: ExportedProgram, graph: OpGraph, keeping: Keeping
+    ) -> tuple[Plan, tuple[Answers, ...]]:
+        """The plan to follow, or a new one with the answers that it was settled from."""
+        if self.replay is not None:
+            return _fitting(self.replay, graph), ()
+        answers = tuple(self._ask(each, graph, program) for each in self._asked)
+        plan = make_plan(
+            graph, answers, self._asked, self.host, self.config, tuple(keeping.kept),
+            tuple(keeping.warnings),
+        )  # fmt: skip
+        left = keeping.unclaimed(program, plan.delegation_of())
+        if left and self.retries:
+            raise KeptUnclaimed(left)
+        if left:
+            note = "kept whole and then left, so the program may need a kernel that is not there"
+            warning = f"{note}: {', '.join(sorted(left))}"
+            plan = dataclasses.replace(plan, warnings=(*plan.warnings, warning))
+        return plan, answers
 
     def _ask(self, partitioner: Any, graph: OpGraph, program: ExportedProgram) -> Answers:
         view = copy.copy(program)
@@ -234,6 +247,9 @@ class PlanPartitioner(Partitioner):  # type: ignore[misc]
 
     def _may_leave_kept(self, program: ExportedProgram) -> bool:
         keeping = Keeping(self._asked, self.options)
+        keeping.encoded(program, Natives(self.host, self._asked))
+        if keeping.kept:
+            return True
         ops, _ = keeping.request(program)
         if not ops:
             return False

@@ -117,6 +117,11 @@ def _has(pattern: re.Pattern[str], value: str) -> bool:
     return pattern.search(value) is not None
 
 
+def is_under(pattern: str, path: str) -> bool:
+    """Whether a module path matches a selector's `module`, or is inside of what does."""
+    return _under(tuple(pattern.split(".")), path)
+
+
 def _under(pattern: tuple[str, ...], path: str) -> bool:
     """Whether a dotted path matches name by name, or is inside one that does."""
 

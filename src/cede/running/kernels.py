@@ -30,6 +30,9 @@ NAMESPACES: Mapping[str, str] = {
 }
 """The module whose import registers the operators of a namespace, with torch and the runtime."""
 
+OWN: Mapping[str, str] = {"cede": "cede.quant.qmatmul"}
+"""As `NAMESPACES`, of cede's own operators, which ExecuTorch knows nothing of."""
+
 GROUP = "cede.operators"
 """Entry points that name such a module for a namespace of a distribution's own."""
 
@@ -74,8 +77,9 @@ def register(operators: Iterable[str]) -> None:
 
 def libraries(namespace: str) -> tuple[str, ...]:
     """The modules whose import registers the operators of a namespace, where known."""
-    if namespace in NAMESPACES:
-        return (NAMESPACES[namespace],)
+    known = NAMESPACES.get(namespace) or OWN.get(namespace)
+    if known is not None:
+        return (known,)
     found = metadata.entry_points(group=GROUP, name=namespace)
     return tuple(sorted({point.value for point in found}))
 

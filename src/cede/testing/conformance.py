@@ -53,11 +53,6 @@ class Conformance:
     rtol: ClassVar[float] = 1e-4
     hash_seeds: ClassVar[tuple[str, ...]] = ("conv", "attention")
 
-    __test__ = False
-
-    def __init_subclass__(cls) -> None:
-        cls.__test__ = True
-
     def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
         """One test for each program."""
         if "program" in metafunc.fixturenames:

@@ -93,7 +93,8 @@ class Backend:
         options: a dataclass of options; the config's `options.<name>` is checked against it.
         load: how a `.pte` with this delegate is run where ExecuTorch's own runtime can't.
         quantizers: names of the quantizers made for it.
-        encodings: names of the weight encodings it computes with natively.
+        encodings: names of the weight encodings it computes with natively, "*" for any; the others
+            are decoded for it.
     """
 
     name: str
