@@ -42,16 +42,13 @@ def bench(
     Parts are measured with the runtime's tracing on, the whole without. Predictions stand beside,
     from the config's `costs` or the defaults.
     """
-    from cede import api
     from cede.reporting.bench import bench_text
 
     options.writable(output)
     loaded = options.costed(options.load(config, backends, overrides))
-    job = Job(model=model, config=loaded, quiet=quiet)
+    job = Job(model=model, config=loaded, quiet=quiet, bench=True, calls=calls)
     with Steps(job.steps, quiet) as steps:
-        lowered, made = job.run(steps)
-        with steps.step("measure"):
-            timing = api.bench(lowered, made.inputs, loaded, calls=calls)
+        lowered, _, timing = job.run(steps)
     report = lowered.report(timing)
     if not quiet:
         warn((*lowered.plan.warnings, *lowered.warnings))

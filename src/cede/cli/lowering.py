@@ -15,6 +15,7 @@ from cede.errors import ConfigError, LoweringError
 
 if TYPE_CHECKING:
     from cede.config import Config
+    from cede.costs import Timing
     from cede.lowering import Lowered
     from cede.model import Model
     from cede.planning import Plan
@@ -56,7 +57,7 @@ def lower(
             _agree(read, plan_file, loaded)
     job = Job(model=model, config=loaded, quiet=quiet, plan=read)
     with Steps(job.steps, quiet) as steps:
-        lowered, _ = job.run(steps)
+        lowered, _, _ = job.run(steps)
         with steps.step("write"):
             lowered.save(output)
     if not quiet:
@@ -102,18 +103,12 @@ def export(
     With --check a program that differs from eager is not written; the first delegate that differs
     is named, and the exit code is 5.
     """
-    from cede import api
-
     options.writable(output, plan_out, report_out)
     report_form = _report_form(report_out)
-    config_used = options.load(config, backends, overrides, strict)
-    job = Job(model=model, config=config_used, quiet=quiet, check=check)
+    loaded = options.load(config, backends, overrides, strict)
+    job = Job(model=model, config=loaded, quiet=quiet, check=check, bench=bench)
     with Steps(job.steps, quiet) as steps:
-        lowered, made = job.run(steps)
-        timing = None
-        if bench:
-            with steps.step("measure"):
-                timing = api.bench(lowered, made.inputs, config_used)
+        lowered, made, timing = job.run(steps)
         with steps.step("write"):
             report = lowered.report(timing)
             if plan_out is not None:
@@ -143,19 +138,21 @@ class Job:
     quiet: bool
     plan: Plan | None = None
     check: bool = False
+    bench: bool = False
+    calls: int = 50
 
     @property
     def steps(self) -> int:
         """How many steps `run` takes, and one to write."""
-        return 4 + self._plans_first + self.check
+        return 4 + self._plans_first + self.check + self.bench
 
     @property
     def _plans_first(self) -> bool:
         # to fail before compiling, which takes longer
         return self.config.strict and self.plan is None
 
-    def run(self, steps: Steps) -> tuple[Lowered, Model]:
-        """Load, quantize, export, plan, lower, and compare with eager if asked.
+    def run(self, steps: Steps) -> tuple[Lowered, Model, Timing | None]:
+        """Load, quantize, export, plan, lower, compare with eager and measure if asked.
 
         Raises:
             PolicyError: the config is strict and the plan is not whole; nothing was compiled.
@@ -186,7 +183,11 @@ class Job:
                 raise LoweringError(f"{self.model}: differs from eager: {outcome.message}")
             if not self.quiet:
                 click.echo(f"check: {outcome.message}", err=True)
-        return lowered, model
+        timing = None
+        if self.bench:
+            with steps.step("measure"):
+                timing = api.bench(lowered, model.inputs, self.config, calls=self.calls)
+        return lowered, model, timing
 
 
 def _read_plan(path: Path) -> Plan:
