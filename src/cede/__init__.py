@@ -9,7 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from cede import checkpoint
+    from cede import checkpoint as checkpoint
     from cede.api import bench, check, export, lower, partitioner, plan, report, run, what_if
     from cede.config import Config, load_config
     from cede.errors import (
@@ -120,7 +120,6 @@ __all__ = [
     "Settlement",
     "bench",
     "check",
-    "checkpoint",
     "current_layer",
     "export",
     "hookimpl",
