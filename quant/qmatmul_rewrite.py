@@ -68,8 +68,8 @@ def quantize_weights(
 ) -> tuple[WeightRow, ...]:
     """Replace `nn.Linear` and `nn.Embedding` inside a module by modules with encoded weights.
 
-    Call it once for each encoding for mixed precision: what is encoded already is left. Modules
-    that share a weight share the encoded bytes; they are rewritten together or not at all.
+    What is encoded already is left: call it once for each encoding. Modules that share a weight
+    share the encoded bytes; they are rewritten together or not at all.
 
     Args:
         module: changed in place.
@@ -92,16 +92,12 @@ def quantize_weights(
             f"a {type(module).__name__} can't be replaced in itself: give the module that holds it"
         )
     record = find(encoding, config)
-    layers = list(_layers(module))
-    patterns = tuple(select)
+    layers, patterns = list(_layers(module)), tuple(select)
     _check_patterns(patterns, [name for name, _ in layers])
     reasons = _reasons(module, layers, patterns, record)
-    encoded: dict[_Key, QuantizedTensor] = {}
-    for name, layer in layers:
-        if not reasons[name] and (key := _key(layer.weight)) not in encoded:
-            encoded[key] = _encode(name, layer, record)
+    encoded = _encoded(layers, reasons, record)
     rows = _rows(layers, reasons, encoded)
-    _replace(module, [(n, layer) for n, layer in layers if not reasons[n]], encoded)
+    _replace(module, layers, reasons, encoded)
     return rows
 
 
@@ -183,11 +179,19 @@ def _unfit(layer: nn.Linear | nn.Embedding, encoding: Encoding) -> str:
     return ""
 
 
-def _encode(name: str, layer: nn.Linear | nn.Embedding, encoding: Encoding) -> QuantizedTensor:
-    try:
-        return quantize(layer.weight, encoding)
-    except EncodingError as error:
-        raise EncodingError(f"{name}: {error}") from error
+def _encoded(
+    layers: list[tuple[str, nn.Linear | nn.Embedding]], reasons: dict[str, str], encoding: Encoding
+) -> dict[_Key, QuantizedTensor]:
+    """Each weight of the layers that are not left, once."""
+    encoded: dict[_Key, QuantizedTensor] = {}
+    for name, layer in layers:
+        if reasons[name] or (key := _key(layer.weight)) in encoded:
+            continue
+        try:
+            encoded[key] = quantize(layer.weight, encoding)
+        except EncodingError as error:
+            raise EncodingError(f"{name}: {error}") from error
+    return encoded
 
 
 def _rows(
@@ -226,11 +230,14 @@ def _sqnr(weight: torch.Tensor, encoded: QuantizedTensor) -> float:
 def _replace(
     module: nn.Module,
     layers: list[tuple[str, nn.Linear | nn.Embedding]],
+    reasons: dict[str, str],
     encoded: dict[_Key, QuantizedTensor],
 ) -> None:
     buffers: dict[_Key, torch.Tensor] = {}
     made: dict[int, nn.Module] = {}
     for name, layer in layers:
+        if reasons[name]:
+            continue
         if id(layer) not in made:
             key = _key(layer.weight)
             new: QuantizedLinear | QuantizedEmbedding

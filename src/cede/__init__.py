@@ -9,6 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from cede import checkpoint as checkpoint
     from cede.api import (
         bench,
         check,
@@ -131,7 +132,6 @@ __all__ = [
     "Settlement",
     "bench",
     "check",
-    "checkpoint",
     "current_layer",
     "export",
     "hookimpl",

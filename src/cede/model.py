@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import logging
+import re
 import sys
 import traceback
+import zipfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib import import_module
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
 
 FORMS = "package.module:function, file.py:function or a .pt2 file"
 OPTIONS = ("kwargs", "dynamic_shapes")
+_NAMESPACE = re.compile(rb"torch\.ops\.(\w+)\.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,6 +140,7 @@ def _from_pt2(spec: str) -> Model:
 
     if not Path(spec).is_file():
         raise ConfigError(f"{spec}: no such file")
+    _register_operators(Path(spec))
     logged: list[BaseException] = []
 
     def keep(record: logging.LogRecord) -> bool:
@@ -159,6 +163,21 @@ def _from_pt2(spec: str) -> Model:
     finally:
         log.removeFilter(keep)
     return _of_program(spec, program)
+
+
+def _register_operators(path: Path) -> None:
+    """Import what registers the operators that an archive calls, where that is known."""
+    from cede.running.kernels import register
+
+    try:
+        with zipfile.ZipFile(path) as archive:
+            texts = [
+                archive.read(name) for name in archive.namelist() if name.endswith("model.json")
+            ]
+    except (OSError, ValueError, zipfile.BadZipFile):
+        return  # loading says what is wrong with it
+    namespaces = {found.decode() for text in texts for found in _NAMESPACE.findall(text)}
+    register(f"{namespace}::" for namespace in sorted(namespaces))
 
 
 def _of_program(spec: str, program: ExportedProgram) -> Model:

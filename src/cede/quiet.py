@@ -31,8 +31,8 @@ def logging_kept(*packages: str) -> Iterator[None]:
             state = before.get(each, (logging.NOTSET, True, False, []) if fresh else None)
             if state is not None:
                 level, each.propagate, each.disabled, each.handlers[:] = state
-                each.setLevel(level)  # empties the caches of what is enabled
-        logging.disable(threshold)
+                each.level = level
+        logging.disable(threshold)  # empties the caches of what is enabled, once for all
 
 
 def _loggers() -> list[logging.Logger]:

@@ -363,6 +363,7 @@ for config, whole in (("xnnpack-fp32", 0), ("reference", 2)):
     with torch.no_grad():
         torch.testing.assert_close(cede.run(lowered.buffer, [x]).outputs[0], model(x))
     lowered.save(f"{config}.pte")
+torch.export.save(program, "net.pt2")
 cede.checkpoint.save("w.safetensors", {"w": model[0].quantized})
 assert cede.checkpoint.load("w.safetensors")["w"] == model[0].quantized
 torch.save({"x": x, "y": model(x).detach()}, "case.pt")
@@ -370,6 +371,9 @@ print(lowered.plan.warnings)
 """
 RUN = """
 import torch, cede
+from cede.model import load_model
+
+assert "cede.qmatmul" in str(load_model("net.pt2").exported.graph)
 case = torch.load("case.pt")
 for config in ("xnnpack-fp32", "reference"):
     got = cede.run(f"{config}.pte", [case["x"]]).outputs[0]

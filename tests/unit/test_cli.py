@@ -24,7 +24,7 @@ from cede.errors import ConfigError, LoweringError, PluginError, PolicyError
 DOCS = Path(__file__).parents[2] / "docs"
 COMMANDS = [
     "plan", "lower", "export", "report", "explain", "whatif", "run", "bench", "quantize",
-    "calibrate", "plugins", "new-plugin",
+    "calibrate", "ops", "models", "plugins", "new-plugin",
 ]  # fmt: skip
 
 

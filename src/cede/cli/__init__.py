@@ -4,7 +4,9 @@ from cede.cli.app import CommandLine
 from cede.cli.benching import bench
 from cede.cli.calibrate import calibrate
 from cede.cli.lowering import export, lower
+from cede.cli.models import models
 from cede.cli.newplugin import new_plugin
+from cede.cli.ops import ops
 from cede.cli.planning import explain, plan, report
 from cede.cli.plugins import plugins
 from cede.cli.quantizing import quantize
@@ -29,6 +31,8 @@ main = CommandLine(
         bench,
         quantize,
         calibrate,
+        ops,
+        models,
         plugins,
         new_plugin,
     ],

@@ -1,0 +1,1 @@
+"""What each backend makes of each op and of each model: probed, tabulated, compared."""
