@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from cede.config import Config, QuantizeConfig, check_options, load_config
+from cede.errors import ConfigError
 from cede.host import Host
 
 if TYPE_CHECKING:
@@ -124,7 +125,7 @@ def lower(program: ExportedProgram, plan: Plan | None = None, config: Configured
     """Compile the delegates of a plan (made here if None) and emit the ExecuTorch program.
 
     Raises:
-        ConfigError: a config that can't be used.
+        ConfigError: a config that can't be used, or one that asks for other backends than the plan.
         PlanError: the plan was made for another program.
         PolicyError: the plan does not meet the config's policy.
         LoweringError: a delegate can't be compiled, or an op that was left can't be emitted.
@@ -133,7 +134,13 @@ def lower(program: ExportedProgram, plan: Plan | None = None, config: Configured
 
     loaded = load_config(config)
     if plan is not None:
-        loaded = replace(loaded, backends=[source.name for source in plan.backends])
+        own = [source.name for source in plan.backends]
+        if config is not None and loaded.backends and list(dict.fromkeys(loaded.backends)) != own:
+            raise ConfigError(
+                f"the plan is for backends [{', '.join(own)}], but the config asks for"
+                f" [{', '.join(loaded.backends)}]; leave them out, or make a new plan"
+            )
+        loaded = replace(loaded, backends=own)
     return lower_program(program, *_prepare(loaded), replay=plan)
 
 

@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from cede import api
-from cede.errors import LoweringError, PlanError
+from cede.errors import ConfigError, LoweringError, PlanError
 from cede.planning import Plan
 
 if TYPE_CHECKING:
@@ -61,6 +61,12 @@ def test_another_programs_plan(given: Any) -> None:
     other = torch.export.export(Net(width=6).eval(), (x,))
     with pytest.raises(PlanError, match="the plan was made for another program: its fingerprint"):
         api.lower(other, plan)
+
+
+def test_a_config_that_asks_for_other_backends(given: Any) -> None:
+    program, _, _, plan = given
+    with pytest.raises(ConfigError, match=r"for backends \[xnnpack\], but the config asks for"):
+        api.lower(program, plan, "reference")
 
 
 @pytest.mark.parametrize("dropped", [0, 1, 2])

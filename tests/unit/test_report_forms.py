@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import dataclasses
 import io
 import json
 import re
@@ -176,3 +177,10 @@ def test_shares_never_round_to_all_or_nothing() -> None:
 )  # fmt: skip
 def test_quantities(value: int, shown: str) -> None:
     assert quantity(value, "B") == shown
+
+
+def test_an_op_whose_id_does_not_tell_its_operator_is_shown_with_it(report: Report) -> None:
+    row = dataclasses.replace(report.rows[2], op="auto_functionalized_v2", target="acme.scan.out")
+    text = dataclasses.replace(report, rows=(row,)).text()
+    assert "auto_functionalized_v2 (acme.scan.out)" in text
+    assert "aten_relu_default (" not in report.text()

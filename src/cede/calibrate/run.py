@@ -114,7 +114,7 @@ def _targets(host: Host, config: Config) -> tuple[list[str], list[Skipped]]:
     known = registered()
     for name in config.backends or sorted(host.backends):
         record = host.backend(name)
-        why = record.available().run
+        why = host.availability(name).run
         if why is None and record.delegate_id not in known:
             why = f"ExecuTorch's runtime here has no delegate {record.delegate_id}"
         if why is None:

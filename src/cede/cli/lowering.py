@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -174,7 +174,9 @@ class Job:
             with steps.step("plan"):
                 insist(api.report(program, self.config), self.config)
         with steps.step("lower"):
-            lowered = api.lower(program, self.plan, self.config)
+            # a plan brings its own backends; that they agree was insisted on
+            config = replace(self.config, backends=[]) if self.plan else self.config
+            lowered = api.lower(program, self.plan, config)
             insist(lowered.report(), self.config, lowered.warnings)
         if self.check:
             with steps.step("check"):

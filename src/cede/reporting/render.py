@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from cede.costs import Prediction, Timing
-    from cede.reporting.records import Report, Totals
+    from cede.reporting.records import Report, Row, Totals
 
 NARROWEST = 24
 REASON = 60
@@ -131,7 +131,7 @@ def _ops(report: Report) -> Table:
         header=("op", "module", "backend", "delegate", "dtype/shape", "reason"),
         rows=[
             (
-                row.op,
+                _named(row),
                 f"{row.module} [{row.layer}]".lstrip() if row.layer else row.module,
                 row.backend or "-",
                 row.delegate or "-",
@@ -141,6 +141,13 @@ def _ops(report: Report) -> Table:
             for row in report.rows
         ],
     )
+
+
+def _named(row: Row) -> str:
+    """The op's id, with its operator where the id doesn't tell it."""
+    words = row.target.split(".")
+    known = len(words) < 2 or words[1] in row.op
+    return row.op if known else f"{row.op} ({row.target})"
 
 
 def _modules(report: Report) -> Table:
