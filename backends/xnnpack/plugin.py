@@ -6,11 +6,14 @@ from dataclasses import dataclass
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
+from cede.backends.xnnpack.quantizer import QUANTIZER
 from cede.backends.xnnpack.vetoes import (
     grouped_weight,
     integer_data,
+    is_prelu_of_other_rank,
     is_weight_only,
     lost_dequantize,
+    prelu_rank,
     returned_clone,
     weight_only,
 )
@@ -24,7 +27,7 @@ from cede.types import Backend
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from cede.types import Partitioner, Rates
+    from cede.types import Partitioner, Quantizer, Rates
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,11 +65,18 @@ def cede_partitioners() -> Iterator[Partitioner]:
             grouped_weight,
             integer_data,
             lost_dequantize,
+            prelu_rank,
             returned_clone,
         ),
-        keep_unless=is_weight_only,
+        keep_unless=lambda node: is_weight_only(node) or is_prelu_of_other_rank(node),
     )
     yield WeightOnly(inner=stock)
+
+
+@hookimpl
+def cede_quantizers() -> Iterator[Quantizer]:
+    """How its programs are annotated for int8."""
+    yield QUANTIZER
 
 
 @hookimpl
@@ -78,4 +88,5 @@ def cede_backends() -> Iterator[Backend]:
         register=_register,
         rates=_rates,
         options=XnnpackOptions,
+        quantizers=("xnnpack",),
     )

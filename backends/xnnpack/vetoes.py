@@ -118,6 +118,24 @@ def lost_dequantize(claim: Claim, graph: OpGraph) -> Reason | None:
     return None
 
 
+def prelu_rank(claim: Claim, graph: OpGraph) -> Reason | None:
+    """Veto a PReLU of anything but four dimensions: compiling it fails."""
+    for id in claim.ops:
+        op = graph.op(id)
+        if op.kind == "aten.prelu" and op.outputs[0].rank != 4:
+            return Reason(
+                code=Code.SHAPE,
+                detail=f"{op.target} of {op.outputs[0]}: the delegate computes it in channels last "
+                "and compiles four dimensions only",
+            )
+    return None
+
+
+def is_prelu_of_other_rank(node: Any) -> bool:
+    """Whether `prelu_rank` will refuse an ATen node: it must be decomposed."""
+    return str(node.target) == "aten.prelu.default" and node.meta["val"].dim() != 4
+
+
 def is_weight_only(node: Any) -> bool:
     """Whether an ATen node belongs to a weight-only product: it must be decomposed."""
     name = str(node.target)

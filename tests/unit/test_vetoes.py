@@ -16,9 +16,9 @@ from torchao.quantization import (
 )
 
 from cede import api
-from cede.backends.xnnpack.vetoes import lost_dequantize, weight_only
+from cede.backends.xnnpack.vetoes import lost_dequantize, prelu_rank, weight_only
 from cede.errors import LoweringError
-from cede.types import Claim, Code, Op, OpGraph, Ref
+from cede.types import Claim, Code, Op, OpGraph, Ref, TensorFact
 
 
 def model(bias: bool = True) -> nn.Module:
@@ -204,3 +204,28 @@ def test_a_weights_dequantize_goes_with_its_users() -> None:
         "the weight's torchao.dequantize_affine.default is used outside the claim, by turned"
     )
     assert veto("weight", "turned") == ""
+
+
+@pytest.mark.parametrize(
+    ("shape", "whole"), [((2, 4), False), ((2, 4, 3), False), ((2, 4, 3, 3), True)]
+)
+def test_prelu_is_delegated_whole_in_four_dimensions_and_in_parts_elsewhere(
+    shape: tuple[int, ...], whole: bool
+) -> None:
+    made, x = nn.Sequential(nn.PReLU(4), nn.ReLU()).eval(), torch.randn(shape)
+    lowered = api.export(made, (x,))
+    taken = {lowered.graph.op(op).kind for op in lowered.plan.delegation_of()}
+    assert ("aten.prelu" in taken) is whole
+    assert "aten.relu" in taken
+    with torch.no_grad():
+        torch.testing.assert_close(api.run(lowered.buffer, [x]).outputs[0], made(x))
+
+
+def test_a_prelu_that_was_kept_whole_all_the_same_is_refused_with_its_shape() -> None:
+    flat = TensorFact(shape=(2, 4), dtype="float32")
+    given = Op(id="act", target="aten.prelu.default", outputs=(flat,))
+    claim = Claim(partitioner="x", backend="x", ops=frozenset({"act"}))
+    reason = prelu_rank(claim, OpGraph(ops=(given,)))
+    assert reason is not None
+    assert reason.code is Code.SHAPE
+    assert "float32[2,4]" in reason.detail
