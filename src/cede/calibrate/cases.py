@@ -16,7 +16,7 @@ COUNTS = {"small": 2**10, "medium": 2**16, "large": 2**18}
 
 DTYPES = (torch.float32, torch.float16)
 
-CASES = 36 * len(DTYPES)
+CASES = 36 * len(DTYPES) + 34
 """How many `single_ops` gives."""
 
 ROW = 64
@@ -59,7 +59,7 @@ class _Addmm(torch.nn.Module):
 
 
 def single_ops() -> Iterator[Case]:
-    """Programs of one op each, first all in float32."""
+    """Programs of one op each, first all in float32; then further kinds in two sizes of it."""
     for dtype in DTYPES:
         for case in _of_float32():
             yield Case(
@@ -67,6 +67,7 @@ def single_ops() -> Iterator[Case]:
                 module=case.module.to(dtype),
                 args=tuple(given.to(dtype) for given in case.args),
             )
+    yield from _further()
 
 
 def _of_float32() -> Iterator[Case]:
@@ -90,6 +91,29 @@ def _of_float32() -> Iterator[Case]:
         yield _case("layer_norm", size, torch.nn.LayerNorm(ROW), x)
         yield _case("mean", size, _Call(lambda x: x.mean(-1, keepdim=True)), x)
         yield _case("permute", size, _Call(lambda x: x.permute(1, 0).contiguous()), x)
+
+
+def _further() -> Iterator[Case]:
+    """What models have between their products, and kernels of which some are slow."""
+    for size in ("small", "large"):
+        rows = COUNTS[size] // ROW
+        x, y = torch.rand(rows, ROW) + 0.5, torch.rand(rows, ROW) + 0.5
+        chosen = torch.arange(rows) % 7
+        unary: dict[str, Callable[..., Any]] = {
+            "pow": lambda x: x.pow(2.0), "rsqrt": torch.rsqrt, "sqrt": torch.sqrt,
+            "exp": torch.exp, "tanh": torch.tanh, "gelu": torch.nn.functional.gelu,
+            "neg": torch.neg, "cumsum": lambda x: x.cumsum(-1), "sum": lambda x: x.sum(-1),
+            "slice": lambda x: x[:, ROW // 2 :] + 0.0, "eq": lambda x: x == 1.0,
+            "expand": lambda x: x[:, :1].expand(x.shape).clone(),
+        }  # fmt: skip
+        for name, function in unary.items():
+            yield _case(name, f"{size} float32", _Call(function), x)
+        yield _case("div", f"{size} float32", _Call(torch.div), x, y)
+        yield _case("sub", f"{size} float32", _Call(torch.sub), x, y)
+        cat = _Call(lambda x, y: torch.cat((x, y), -1))
+        yield _case("cat", f"{size} float32", cat, x, y)
+        yield _case("where", f"{size} float32", _Call(torch.where), x > 1.0, x, y)
+        yield _case("embedding", f"{size} float32", torch.nn.Embedding(8, ROW), chosen)
 
 
 def _case(name: str, size: str, module: torch.nn.Module, *args: torch.Tensor) -> Case:
