@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 from cede.backends.openvino.bonds import Bonded
+from cede.backends.openvino.extended import Extended
 from cede.backends.openvino.installed import available
 from cede.backends.openvino.operators import operator
 from cede.backends.openvino.vetoes import dtype, dynamic_shape, empty, layout, wide_integers
+from cede.costs import read_rates
 from cede.hookspec import hookimpl
 from cede.partitioners.adopt import Adopted
 from cede.partitioners.rules import Vetoed
@@ -17,7 +20,7 @@ from cede.types import Backend
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from cede.types import Partitioner, Spec
+    from cede.types import Partitioner, Rates, Spec
 
 PRECISIONS = ("f32", "bf16", "f16", "device")
 
@@ -60,12 +63,16 @@ def _register() -> None:
     register()
 
 
+def _rates() -> Rates:
+    return read_rates(files("cede.backends.openvino") / "rates.yaml")
+
+
 @hookimpl
 def cede_partitioners() -> Iterator[Partitioner]:
     """The stock partitioner, minus what its delegate computes wrongly."""
     stock = Adopted(name="openvino", backend="openvino", delegate_id="OpenvinoBackend", make=_stock)
     vetoes = (dynamic_shape, dtype, wide_integers, empty, layout, operator)
-    yield Bonded(inner=Vetoed(inner=stock, vetoes=vetoes))
+    yield Bonded(inner=Vetoed(inner=Extended(inner=stock, specs=_specs), vetoes=vetoes))
 
 
 @hookimpl
@@ -76,6 +83,7 @@ def cede_backends() -> Iterator[Backend]:
         delegate_id="OpenvinoBackend",
         available=available,
         register=_register,
+        rates=_rates,
         compile_specs=_specs,
         options=OpenvinoOptions,
     )
