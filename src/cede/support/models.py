@@ -25,12 +25,16 @@ if TYPE_CHECKING:
     Step = Callable[[str], AbstractContextManager[None]]
 
 
+ANY = "(any)"
+"""Stands for every model in the row of a backend that can do nothing here."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelRow:
     """One model on one backend.
 
     Attributes:
-        model: as it was asked for.
+        model: as it was asked for, or `ANY`.
         backend: the backend's name.
         ops: computing ops of the edge program.
         delegated: how many of them the plan gives away.
@@ -71,9 +75,16 @@ def models(
         step: entered around each model on each backend, with its name.
     """
     rows = []
+    asked = []
+    for backend in backends:
+        if (why := host.availability(backend).claim) is None:
+            asked.append(backend)
+        else:
+            row = ModelRow(model=ANY, backend=backend, detail=f"can't claim here: {why}")
+            rows.append(row)
     with Worker() as worker:
         for spec in specs:
-            for backend in backends:
+            for backend in asked:
                 with step(f"{spec} {backend}"):
                     rows.append(_row(worker, host, config, spec, backend, level, seconds))
     return rows
