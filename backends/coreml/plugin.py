@@ -7,19 +7,26 @@ from typing import TYPE_CHECKING
 from cede.backends.coreml.here import DELEGATE_ID, available
 from cede.backends.coreml.options import CoreMLOptions, compile_specs
 from cede.backends.coreml.partitioner import CoreMLPartitioner
+from cede.backends.coreml.quantizer import QUANTIZER
 from cede.hookspec import hookimpl
 from cede.types import Backend
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from cede.types import Partitioner
+    from cede.types import Partitioner, Quantizer
 
 
 @hookimpl
 def cede_partitioners() -> Iterator[Partitioner]:
     """The stock partitioner, minus what its delegate gets wrong."""
     yield CoreMLPartitioner()
+
+
+@hookimpl
+def cede_quantizers() -> Iterator[Quantizer]:
+    """How its programs are annotated for int8."""
+    yield QUANTIZER
 
 
 @hookimpl
@@ -32,6 +39,7 @@ def cede_backends() -> Iterator[Backend]:
         register=_register,
         compile_specs=compile_specs,
         options=CoreMLOptions,
+        quantizers=("coreml",),
     )
 
 

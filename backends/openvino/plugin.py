@@ -10,6 +10,7 @@ from cede.backends.openvino.bonds import Bonded
 from cede.backends.openvino.extended import Extended
 from cede.backends.openvino.installed import available
 from cede.backends.openvino.operators import operator
+from cede.backends.openvino.quantizer import QUANTIZER
 from cede.backends.openvino.vetoes import dtype, dynamic_shape, empty, layout, wide_integers
 from cede.costs import read_rates
 from cede.hookspec import hookimpl
@@ -20,7 +21,7 @@ from cede.types import Backend
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from cede.types import Partitioner, Rates, Spec
+    from cede.types import Partitioner, Quantizer, Rates, Spec
 
 PRECISIONS = ("f32", "bf16", "f16", "device")
 
@@ -76,6 +77,12 @@ def cede_partitioners() -> Iterator[Partitioner]:
 
 
 @hookimpl
+def cede_quantizers() -> Iterator[Quantizer]:
+    """How its programs are annotated for int8."""
+    yield QUANTIZER
+
+
+@hookimpl
 def cede_backends() -> Iterator[Backend]:
     """Intel's runtime, of the package `openvino`."""
     yield Backend(
@@ -86,4 +93,5 @@ def cede_backends() -> Iterator[Backend]:
         rates=_rates,
         compile_specs=_specs,
         options=OpenvinoOptions,
+        quantizers=("openvino",),
     )

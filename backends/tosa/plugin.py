@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from cede.backends.tosa.options import Profile, TosaOptions
 from cede.backends.tosa.partitioner import TosaPartitioner
+from cede.backends.tosa.quantizer import tosa_quantizer
 from cede.hookspec import hookimpl
 from cede.running.linked import shipped
 from cede.types import Availability, Backend
@@ -14,7 +15,7 @@ from cede.types import Availability, Backend
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from cede.types import LoadedProgram, Partitioner, Spec
+    from cede.types import LoadedProgram, Partitioner, Quantizer, Spec
 
 DELEGATE_ID = "TOSABackend"
 INSTALL = (
@@ -77,6 +78,12 @@ def cede_partitioners() -> Iterator[Partitioner]:
 
 
 @hookimpl
+def cede_quantizers() -> Iterator[Quantizer]:
+    """How its programs are annotated for int8."""
+    yield tosa_quantizer(missing)
+
+
+@hookimpl
 def cede_backends() -> Iterator[Backend]:
     """TOSA graphs, for those who compile them further or check their numbers."""
     yield Backend(
@@ -87,4 +94,5 @@ def cede_backends() -> Iterator[Backend]:
         compile_specs=_specs,
         options=TosaOptions,
         load=_load,
+        quantizers=("tosa",),
     )

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from cede.backends.vulkan.options import VulkanOptions, compile_options
+from cede.backends.vulkan.quantizer import QUANTIZER
 from cede.hookspec import hookimpl
 from cede.partitioners.adopt import Adopted
 from cede.partitioners.adopt.join import joined
@@ -15,7 +16,7 @@ from cede.types import Availability, Backend, Claim, Refusal
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from cede.types import Keep, Partitioner, Program, Spec
+    from cede.types import Keep, Partitioner, Program, Quantizer, Spec
 
 NAME = "vulkan"
 DELEGATE_ID = "VulkanBackend"
@@ -98,6 +99,12 @@ def cede_partitioners() -> Iterator[Partitioner]:
 
 
 @hookimpl
+def cede_quantizers() -> Iterator[Quantizer]:
+    """How its programs are annotated for int8."""
+    yield QUANTIZER
+
+
+@hookimpl
 def cede_backends() -> Iterator[Backend]:
     """ExecuTorch's delegate for GPUs."""
     yield Backend(
@@ -107,4 +114,5 @@ def cede_backends() -> Iterator[Backend]:
         register=register,
         compile_specs=compile_specs,
         options=VulkanOptions,
+        quantizers=("vulkan",),
     )

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
+from cede.backends.xnnpack.quantizer import QUANTIZER
 from cede.backends.xnnpack.vetoes import (
     grouped_weight,
     integer_data,
@@ -26,7 +27,7 @@ from cede.types import Backend
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from cede.types import Partitioner, Rates
+    from cede.types import Partitioner, Quantizer, Rates
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,6 +74,12 @@ def cede_partitioners() -> Iterator[Partitioner]:
 
 
 @hookimpl
+def cede_quantizers() -> Iterator[Quantizer]:
+    """How its programs are annotated for int8."""
+    yield QUANTIZER
+
+
+@hookimpl
 def cede_backends() -> Iterator[Backend]:
     """The CPU delegate that comes in ExecuTorch's wheel."""
     yield Backend(
@@ -81,4 +88,5 @@ def cede_backends() -> Iterator[Backend]:
         register=_register,
         rates=_rates,
         options=XnnpackOptions,
+        quantizers=("xnnpack",),
     )

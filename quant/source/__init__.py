@@ -4,7 +4,7 @@ scheme (what a mode means) -> layers (which modules, in which groups) -> apply -
 """
 
 from cede.quant.source.apply import quantize_model
-from cede.quant.source.compare import compared
+from cede.quant.source.compare import compared, compared_programs
 from cede.quant.source.rows import QuantizationReport, QuantizedRow
 from cede.quant.source.scheme import MODES, Embedding, Scheme, read_embedding, read_mode
 
@@ -15,6 +15,7 @@ __all__ = [
     "QuantizedRow",
     "Scheme",
     "compared",
+    "compared_programs",
     "quantize_model",
     "read_embedding",
     "read_mode",

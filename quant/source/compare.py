@@ -45,6 +45,16 @@ def compared(
     return replace(report, rows=rows, output_sqnr=sqnr(wanted, got))
 
 
+def compared_programs(
+    before: torch.export.ExportedProgram, after: torch.export.ExportedProgram, args: Sequence[Any]
+) -> float:
+    """Signal to quantization noise of a quantized program's outputs in dB."""
+    first, second = (
+        _outputs(program.module(check_guards=False), (), args, {})[1] for program in (before, after)
+    )
+    return sqnr(first, second)
+
+
 def _outputs(
     model: torch.nn.Module, paths: Sequence[str], args: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> tuple[dict[str, torch.Tensor], torch.Tensor]:

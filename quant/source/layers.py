@@ -47,6 +47,7 @@ def layers(model: nn.Module, config: QuantizeConfig) -> list[Layer]:
         ConfigError: a mode that can't be had, a rule that selects no module, or groups that don't
             divide and are not to be helped: every such module is named.
     """
+    _refuse_pt2e(config)
     linear = read_mode(config.mode, config.group_size, "quantize.mode") if config.mode else None
     table = read_embedding(config.embedding, "quantize.embedding") if config.embedding else None
     rules = list(_rules(config))
@@ -76,6 +77,18 @@ def layers(model: nn.Module, config: QuantizeConfig) -> list[Layer]:
                 f"quantize.layers[{number}]: no linear or embedding module is {selector}"
             )
     return _grouped(found, config.on_mismatch)
+
+
+def _refuse_pt2e(config: QuantizeConfig) -> None:
+    if config.pt2e:
+        raise ConfigError(
+            "quantize.pt2e is about an exported program, not a model's source:"
+            " cede.quantize_program and cede export take it"
+        )
+    plain = type(config)()
+    for key in ("pt2e_mode", "per_channel", "calibration"):
+        if getattr(config, key) != getattr(plain, key):
+            raise ConfigError(f"quantize.{key}: name the quantizer that it is for in quantize.pt2e")
 
 
 def _rules(config: QuantizeConfig) -> Iterator[tuple[SelectorConfig, Scheme | Embedding | None]]:

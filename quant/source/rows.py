@@ -52,6 +52,11 @@ class QuantizationReport:
     output_sqnr: float | None = None
 
     @property
+    def warnings(self) -> tuple[str, ...]:
+        """None: what was left has a row."""
+        return ()
+
+    @property
     def left(self) -> tuple[QuantizedRow, ...]:
         """Rows of what was not quantized."""
         return tuple(row for row in self.rows if not row.scheme)

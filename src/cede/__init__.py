@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from cede.layers import current_layer, layer
     from cede.planning import Plan
     from cede.quant.encodings.tensor import QuantizedTensor, quantize
+    from cede.quant.pt2e import quantize_program
     from cede.types import (
         Availability,
         Backend,
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
         OpGraph,
         Partitioner,
         Program,
+        Quantizer,
         Reason,
         Refusal,
         Settlement,
@@ -83,6 +85,7 @@ _HOME = {
     "cede.layers": ("current_layer", "layer"),
     "cede.planning": ("Plan",),
     "cede.quant.encodings": ("QuantizedTensor", "quantize"),
+    "cede.quant.pt2e": ("quantize_program",),
     "cede.types": (
         "Availability",
         "Backend",
@@ -96,6 +99,7 @@ _HOME = {
         "OpGraph",
         "Partitioner",
         "Program",
+        "Quantizer",
         "Reason",
         "Refusal",
         "Settlement",
@@ -127,6 +131,7 @@ __all__ = [
     "PolicyError",
     "Program",
     "QuantizedTensor",
+    "Quantizer",
     "Reason",
     "Refusal",
     "Settlement",
@@ -142,6 +147,7 @@ __all__ = [
     "plan",
     "quantize",
     "quantize_model",
+    "quantize_program",
     "report",
     "run",
     "what_if",

@@ -159,6 +159,14 @@ def export(
     import torch
 
     loaded = load_config(config)
+    if loaded.quantize.pt2e:
+        from cede.model import Model
+
+        given = Model(
+            name=type(model).__name__, args=tuple(args), kwargs=dict(kwargs or {}), module=model,
+            dynamic_shapes=dynamic_shapes,
+        )  # fmt: skip
+        return lower(given.quantized(loaded.quantize, loaded).export(), config=loaded)
     if loaded.quantize != QuantizeConfig():
         model = quantize_model(model, loaded.quantize)[0]
     with torch.no_grad():

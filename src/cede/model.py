@@ -14,7 +14,7 @@ from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cede.config import QuantizeConfig
+from cede.config import Config, QuantizeConfig
 from cede.errors import ConfigError, LoweringError
 from cede.nearest import suggestion
 
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     import torch
     from torch.export import ExportedProgram
 
+    from cede.quant.pt2e import AnnotationReport
     from cede.quant.source import QuantizationReport
 
 FORMS = "package.module:function, file.py:function or a .pt2 file"
@@ -42,7 +43,7 @@ class Model:
         module: in eval mode; None where there is only an exported program.
         dynamic_shapes: as `torch.export.export` takes them.
         exported: where the model came as a program.
-        quantization: what became of each module, where the model was quantized.
+        quantization: what became of each module, or op, where the model was quantized.
     """
 
     name: str
@@ -51,17 +52,39 @@ class Model:
     module: torch.nn.Module | None = None
     dynamic_shapes: Any = None
     exported: ExportedProgram | None = None
-    quantization: QuantizationReport | None = None
+    quantization: QuantizationReport | AnnotationReport | None = None
 
-    def quantized(self, config: QuantizeConfig) -> Model:
+    def quantized(
+        self,
+        config: QuantizeConfig,
+        whole: Config | None = None,
+        progress: Callable[[int, int | None], None] | None = None,
+    ) -> Model:
         """The model in other numbers, itself where the config asks for none.
 
+        Args:
+            config: the numbers.
+            whole: the config with the plugins to look for quantizers in.
+            progress: called after each call of a calibration with how many are done, and how many
+                there are if known.
+
         Raises:
-            ConfigError: a mode that can't be had, groups that don't divide, or an exported program,
-                which has no modules any more.
+            ConfigError: a mode that can't be had, groups that don't divide, an exported program,
+                which has no modules any more, or calibration data that can't be used.
+            LoweringError: a backend's quantizer fails on the exported program.
         """
         if config == QuantizeConfig():
             return self
+        if config.pt2e:
+            from cede.quant.pt2e import quantize_as_configured
+
+            given = self.exported if self.exported is not None else self.module
+            assert given is not None  # noqa: S101  (load_model gives one of both)
+            program, rows = quantize_as_configured(
+                given, self.args, self.kwargs, replace(whole or Config(), quantize=config),
+                self.dynamic_shapes, _calibration(config.calibration), progress,
+            )  # fmt: skip
+            return replace(self, exported=program, module=None, quantization=rows)
         if self.module is None:
             raise ConfigError(
                 f"{self.name}: an exported program can't be quantized in its source; give the"
@@ -129,6 +152,21 @@ def load_model(spec: str) -> Model:
     if not callable(function):
         raise ConfigError(f"{spec}: is no function but {type(function).__name__}")
     return _model(spec, _guarded(spec, function))
+
+
+def _calibration(spec: str) -> Callable[[], Any] | None:
+    """The function that a calibration names, None for a file."""
+    place, colon, name = spec.rpartition(":")
+    if not colon or spec.endswith((".pt", ".npz")):
+        return None
+    found = _from_file(Path(place)) if place.endswith(".py") else _from_module(place)
+    function = _guarded(spec, lambda: getattr(found, name, None))
+    if not callable(function):
+        own = [key for key, value in vars(found).items() if _is_own(value, found)]
+        raise ConfigError(
+            f"quantize.calibration: {place} has no function {name}; {suggestion(name, own)}"
+        )
+    return lambda: _guarded(spec, function)
 
 
 def _is_own(value: Any, module: ModuleType) -> bool:

@@ -162,7 +162,11 @@ class Job:
         from cede.model import load_model
 
         with steps.step("load"):
-            model = load_model(self.model).quantized(self.config.quantize)
+            model = load_model(self.model).quantized(
+                self.config.quantize, self.config, steps.progress
+            )
+            if not self.quiet and model.quantization is not None:
+                warn(model.quantization.warnings)
             if self.check and model.kwargs:
                 given = ", ".join(model.kwargs)
                 raise ConfigError(

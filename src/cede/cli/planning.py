@@ -142,7 +142,7 @@ def asked(model: str, config: Config, quiet: bool) -> Asked:
 
     with Steps(3, quiet) as steps:
         with steps.step("load"):
-            found = load_model(model).quantized(config.quantize)
+            found = load_model(model).quantized(config.quantize, config, steps.progress)
         with steps.step("export"):
             program = found.export()
         with steps.step("plan"):

@@ -44,6 +44,12 @@ class Steps:
         if self._bar is not None:
             self._bar.close()
 
+    def progress(self, done: int, total: int | None) -> None:
+        """How far the step is, in calls, behind its name."""
+        if self._bar is not None:
+            self._bar.set_description_str(f"calibrate {done}" + (f"/{total}" if total else ""))
+            self._bar.refresh()
+
     @contextmanager
     def step(self, name: str) -> Iterator[None]:
         """One step. What libraries print meanwhile goes to stderr: stdout is for the result."""

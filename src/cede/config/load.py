@@ -49,6 +49,10 @@ def load_config(source: Config | Path | str | None = None, overrides: Sequence[s
     if config.costs not in ("", ROOFLINE):
         folder = Path.cwd() if config.origin("costs") == OVERRIDE else base
         config.costs = str((folder / Path(config.costs).expanduser()).resolve())
+    if config.quantize.calibration.partition(":")[0].endswith((".pt", ".npz", ".py")):
+        folder = Path.cwd() if config.origin("quantize.calibration") == OVERRIDE else base
+        file = folder / Path(config.quantize.calibration).expanduser()
+        config.quantize.calibration = str(file.resolve())
     return config
 
 

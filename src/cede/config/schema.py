@@ -84,7 +84,8 @@ class LayerConfig:
     Attributes:
         select: which modules, as a selector's short form: by "module" path, "regex" over it, "op"
             ("aten.linear", "aten.embedding") or "dtype" of the weight.
-        mode: as `QuantizeConfig.mode`, or BITS,GROUP for embeddings; "none" leaves them.
+        mode: as `QuantizeConfig.mode`, or BITS,GROUP for embeddings; with `pt2e`, as `pt2e_mode`
+            and about ops; "none" leaves them.
         group_size: as `QuantizeConfig.group_size`.
     """
 
@@ -95,9 +96,15 @@ class LayerConfig:
 
 @dataclass(kw_only=True)
 class QuantizeConfig:
-    """In which numbers the modules of a model compute: rewritten in its source, before export.
+    """In which numbers a model computes: rewritten in its source, or annotated once exported.
 
     Attributes:
+        pt2e: the quantizer of a backend that annotates the exported program; goes with `layers`
+            and the three keys below, not with the others.
+        pt2e_mode: "static", "dynamic" or "weight-only", as far as the quantizer has it.
+        per_channel: whether weights have one scale a channel, else one in all.
+        calibration: a `.pt` or `.npz` file of calls, relative to the config file (`load_config`
+            makes it absolute), or "file.py:function" that gives them.
         mode: of linear modules: "int8" and "4w" (weights only), "8da8w" and "8da4w" (activations
             in int8 as well), "torchao:8daNw"; empty leaves them.
         group_size: how many inputs share a scale, for 4 bits; 0 is all of a row.
@@ -112,6 +119,10 @@ class QuantizeConfig:
     embedding: str = ""
     on_mismatch: str = field(default="error", metadata={"check": _mismatch})
     layers: list[LayerConfig] = field(default_factory=list)
+    pt2e: str = ""
+    pt2e_mode: str = "static"
+    per_channel: bool = True
+    calibration: str = ""
 
 
 @dataclass(kw_only=True)

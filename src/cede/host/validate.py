@@ -6,8 +6,9 @@ import re
 from dataclasses import is_dataclass
 from typing import TYPE_CHECKING, Any
 
-from cede.types import Backend, Field, block_bytes
+from cede.types import Backend, Field, Quantizer, block_bytes
 from cede.types.encodings import SIZES
+from cede.types.quantizer import MODES as QUANTIZER_MODES
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -71,7 +72,17 @@ def _partitioner(record: Any) -> None:
 
 
 def _quantizer(record: Any) -> None:
-    _instance(record, ("name",), "quantizer")
+    _instance(record, ("name", "backend", "modes", "make"), "quantizer")
+    if not isinstance(record, Quantizer):
+        raise TypeError(f"{_what(record)} is no cede.Quantizer")
+    _name(f"quantizer's backend ({record.name!r})", record.backend)
+    if not record.modes or not all(mode in QUANTIZER_MODES for mode in record.modes):
+        raise ValueError(
+            f"quantizer {record.name!r}: modes are {record.modes!r}: give some of"
+            f" {', '.join(QUANTIZER_MODES)}"
+        )
+    if not callable(record.make):
+        raise TypeError(f"quantizer {record.name!r}: make can't be called")
 
 
 def _encoding(record: Any) -> None:

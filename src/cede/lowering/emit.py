@@ -75,6 +75,7 @@ def emit(
         LoweringError: an op that was left has no kernel to call; names op, module and source.
     """
     intact = _intact(edge.exported_program())
+    _register_left(plan, graph)
     try:
         # The emitter writes buffers in place, also those that a trained weight flows into.
         with torch.no_grad():
@@ -108,6 +109,15 @@ def _own_graphs(module: torch.fx.GraphModule) -> torch.fx.GraphModule:
             setattr(result, name, _own_graphs(child))
     result.meta.update(module.meta)
     return result
+
+
+def _register_left(plan: Plan, graph: OpGraph) -> None:
+    """Import the out variants of ops that were left, where ExecuTorch has them in a library."""
+    from cede.running.kernels import register
+
+    taken = plan.delegation_of()
+    left = {op.kind for op in graph.ops if op.id not in taken}
+    register(kind.replace(".", "::", 1) for kind in left if not kind.startswith("aten."))
 
 
 def _no_out_variant(missing: list[str], plan: Plan, graph: OpGraph) -> str:

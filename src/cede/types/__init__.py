@@ -16,6 +16,7 @@ from cede.types.graph import (
     SymbolBounds,
     TensorFact,
 )
+from cede.types.quantizer import Quantizer
 
 __all__ = [
     "Argument",
@@ -44,6 +45,7 @@ __all__ = [
     "Part",
     "Partitioner",
     "Program",
+    "Quantizer",
     "Rates",
     "Reason",
     "Ref",
