@@ -4,30 +4,24 @@ from __future__ import annotations
 
 import logging
 import re
-import sys
-import traceback
 import zipfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from importlib import import_module
-from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cede.config import Config, QuantizeConfig
 from cede.errors import ConfigError, LoweringError
+from cede.named import FORMS, function_of, guarded
 from cede.nearest import suggestion
 
 if TYPE_CHECKING:
-    from types import ModuleType
-
     import torch
     from torch.export import ExportedProgram
 
     from cede.quant.pt2e import AnnotationReport
     from cede.quant.source import QuantizationReport
 
-FORMS = "package.module:function, file.py:function or a .pt2 file"
 OPTIONS = ("kwargs", "dynamic_shapes")
 _NAMESPACE = re.compile(rb"torch\.ops\.(\w+)\.")
 
@@ -144,33 +138,16 @@ def load_model(spec: str) -> Model:
     place, colon, name = spec.rpartition(":")
     if not colon or not place or not name:
         raise ConfigError(f"{spec}: no model; give {FORMS}")
-    found = _from_file(Path(place)) if place.endswith(".py") else _from_module(place)
-    function = _guarded(spec, lambda: getattr(found, name, None))
-    if function is None:
-        own = [key for key, value in vars(found).items() if _is_own(value, found)]
-        raise ConfigError(f"{place}: has no function {name}; {suggestion(name, own)}")
-    if not callable(function):
-        raise ConfigError(f"{spec}: is no function but {type(function).__name__}")
-    return _model(spec, _guarded(spec, function))
+    function = function_of(spec)
+    return _model(spec, guarded(spec, function))
 
 
 def _calibration(spec: str) -> Callable[[], Any] | None:
     """The function that a calibration names, None for a file."""
-    place, colon, name = spec.rpartition(":")
-    if not colon or spec.endswith((".pt", ".npz")):
+    if ":" not in spec or spec.endswith((".pt", ".npz")):
         return None
-    found = _from_file(Path(place)) if place.endswith(".py") else _from_module(place)
-    function = _guarded(spec, lambda: getattr(found, name, None))
-    if not callable(function):
-        own = [key for key, value in vars(found).items() if _is_own(value, found)]
-        raise ConfigError(
-            f"quantize.calibration: {place} has no function {name}; {suggestion(name, own)}"
-        )
-    return lambda: _guarded(spec, function)
-
-
-def _is_own(value: Any, module: ModuleType) -> bool:
-    return callable(value) and getattr(value, "__module__", None) == module.__name__
+    function = function_of(spec)
+    return lambda: guarded(spec, function)
 
 
 def _from_pt2(spec: str) -> Model:
@@ -223,58 +200,6 @@ def _of_program(spec: str, program: ExportedProgram) -> Model:
     return Model(name=spec, args=tuple(args), kwargs=dict(kwargs), exported=program)
 
 
-def _from_file(path: Path) -> ModuleType:
-    if not path.is_file():
-        raise ConfigError(f"{path}: no such file")
-    _add_to_path(path.resolve().parent)
-    name = f"_cede_model_{path.stem}"
-    found = spec_from_file_location(name, path)
-    if found is None or found.loader is None:
-        raise ConfigError(f"{path}: Python can't import it")
-    load = found.loader.exec_module
-    module = module_from_spec(found)
-    sys.modules[name] = module
-    try:
-        _guarded(str(path), lambda: load(module))
-    except BaseException:
-        del sys.modules[name]
-        raise
-    return module
-
-
-def _from_module(name: str) -> ModuleType:
-    _add_to_path(Path.cwd())
-    try:
-        module: ModuleType = _guarded(name, lambda: import_module(name))
-        return module
-    except ConfigError as error:
-        cause = error.__cause__
-        if isinstance(cause, ModuleNotFoundError) and cause.name and _leads_to(cause.name, name):
-            raise ConfigError(
-                f"{name}: no module of that name can be imported ({cause}); give {FORMS}"
-            ) from cause
-        raise
-
-
-def _leads_to(missing: str, name: str) -> bool:
-    return name == missing or name.startswith(f"{missing}.")
-
-
-def _add_to_path(folder: Path) -> None:
-    if str(folder) not in sys.path:
-        sys.path.append(str(folder))
-
-
-def _guarded(where: str, function: Callable[[], Any]) -> Any:
-    """Call the user's code; what it raises is told with the line it came from."""
-    try:
-        return function()
-    except (Exception, SystemExit) as error:
-        frames = traceback.extract_tb(error.__traceback__)
-        line = f" at {frames[-1].filename}:{frames[-1].lineno}" if frames[1:] else ""
-        raise ConfigError(f"{where}: raised {type(error).__name__}: {error}{line}") from error
-
-
 def _model(spec: str, made: Any) -> Model:
     import torch
 
@@ -296,7 +221,7 @@ def _model(spec: str, made: Any) -> Model:
     kwargs = options.get("kwargs") or {}
     if not isinstance(kwargs, Mapping):
         raise ConfigError(f"{spec}: returned {_kind(kwargs)} as kwargs; return a dict of inputs")
-    _guarded(f"{spec}: eval()", module.eval)
+    guarded(f"{spec}: eval()", module.eval)
     return Model(
         name=spec,
         args=tuple(args),
