@@ -238,6 +238,10 @@ def check(lowered: Lowered, calls: Sequence[Sequence[Any]], config: Configured =
         lowered: the program.
         calls: positional inputs of each call.
         config: its `check` section has the tolerances.
+
+    Raises:
+        ConfigError: there is no call.
+        LoweringError: the program can't be run here, or the inputs don't fit.
     """
     from cede.checking import check_program
 

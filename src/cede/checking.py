@@ -12,6 +12,7 @@ from torch.export.graph_signature import InputKind, OutputKind
 from torch.fx import Interpreter
 from torch.utils import _pytree as pytree
 
+from cede.errors import ConfigError, LoweringError
 from cede.running import load
 
 if TYPE_CHECKING:
@@ -60,8 +61,11 @@ def check_program(
         tolerance: |program - eager| <= atol + rtol * |eager|; atol alone for integers.
 
     Raises:
-        LoweringError: the program can't be run here.
+        ConfigError: there is no call.
+        LoweringError: the program can't be run here, or the inputs don't fit.
     """
+    if not calls:
+        raise ConfigError("check: there is no call to compare; give the inputs of at least one")
     program = load(lowered.buffer, backends)
     eager = _eager(lowered.source)
     written = _written_inputs(lowered.edge)
@@ -70,8 +74,7 @@ def check_program(
         flat = pytree.tree_leaves(tuple(inputs))
         # Eager may write its inputs.
         given = pytree.tree_map(_copied, tuple(inputs))
-        with torch.no_grad():
-            outputs = pytree.tree_leaves(eager(*given))
+        outputs = _outputs(eager, given, number)
         leaves = pytree.tree_leaves(given)
         wanted = [*(leaves[i] for i in written), *outputs]
         got = program.run(flat)
@@ -98,6 +101,19 @@ def _eager(program: ExportedProgram) -> torch.nn.Module:
         key: value.clone() if key in written else value for key, value in program.constants.items()
     }
     return own.module()
+
+
+def _outputs(eager: torch.nn.Module, given: tuple[Any, ...], number: int) -> list[Any]:
+    """What eager gives for a call, flat."""
+    try:
+        with torch.no_grad():
+            return pytree.tree_leaves(eager(*given))
+    except Exception as error:
+        said = " ".join(str(error).split())[:300]
+        raise LoweringError(
+            f"check: call {number}: eager can't take these positional inputs: "
+            f"{type(error).__name__}: {said}"
+        ) from error
 
 
 def _written_inputs(program: ExportedProgram) -> list[int]:

@@ -11,6 +11,7 @@ from torch import nn
 from cede import api
 from cede.checking import _compare
 from cede.config import CheckConfig
+from cede.errors import ConfigError, LoweringError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -213,3 +214,17 @@ def test_comparing(mine: list[Any], wanted: list[Any], fault: str) -> None:
     error, found = _compare(mine, wanted, TOLERANCE)
     assert found == fault
     assert (error > 0.001) == bool(fault) or (not fault and error <= 0.01)
+
+
+class Scaled(nn.Module):
+    def forward(self, x: torch.Tensor, *, by: torch.Tensor) -> torch.Tensor:
+        return x * by
+
+
+def test_calls_that_can_t_be_compared() -> None:
+    x = torch.ones(2)
+    lowered = api.export(Scaled(), (x,), {"by": x}, config="xnnpack-fp32")
+    with pytest.raises(ConfigError, match="no call to compare"):
+        api.check(lowered, [])
+    with pytest.raises(LoweringError, match=r"call 0: eager can't take .* \['by'\]"):
+        api.check(lowered, [(x, x)])
