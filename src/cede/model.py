@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from cede.config import Config, QuantizeConfig
 from cede.errors import ConfigError, LoweringError
-from cede.named import FORMS, function_of, guarded
+from cede.named import function_of, guarded, must_be_there
 from cede.nearest import suggestion
 
 if TYPE_CHECKING:
@@ -133,11 +133,9 @@ def load_model(spec: str) -> Model:
     Raises:
         ConfigError: nothing of that name, the code raised, or the function returned something else.
     """
+    must_be_there(spec)
     if spec.endswith(".pt2"):
         return _from_pt2(spec)
-    place, colon, name = spec.rpartition(":")
-    if not colon or not place or not name:
-        raise ConfigError(f"{spec}: no model; give {FORMS}")
     function = function_of(spec)
     return _model(spec, guarded(spec, function))
 
@@ -153,8 +151,6 @@ def _calibration(spec: str) -> Callable[[], Any] | None:
 def _from_pt2(spec: str) -> Model:
     import torch
 
-    if not Path(spec).is_file():
-        raise ConfigError(f"{spec}: no such file")
     _register_operators(Path(spec))
     logged: list[BaseException] = []
 

@@ -19,6 +19,19 @@ if TYPE_CHECKING:
 FORMS = "package.module:function, file.py:function or a .pt2 file"
 
 
+def must_be_there(spec: str) -> None:
+    """Tell what can't be a model before anything is loaded.
+
+    Raises:
+        ConfigError: it has no function, or its file isn't there.
+    """
+    place, _, name = (spec, "", spec) if spec.endswith(".pt2") else spec.rpartition(":")
+    if not place or not name:
+        raise ConfigError(f"{spec}: no model; give {FORMS}")
+    if place.endswith((".py", ".pt2")) and not Path(place).is_file():
+        raise ConfigError(f"{place}: no such file")
+
+
 def function_of(spec: str) -> Callable[[], Any]:
     """The function that "package.module:function" or "file.py:function" names.
 

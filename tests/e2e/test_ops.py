@@ -149,6 +149,9 @@ def test_a_backend_that_can_do_nothing_here_says_why() -> None:
         (["ops", "-b", "nobody"], "nobody"),
         (["ops", "--against", "nowhere.json"], "nowhere.json: can't be read"),
         (["models", "a=b"], "give at least one MODEL"),
+        (["models", "nowhere.py:make"], "nowhere.py: no such file"),
+        (["models", "nowhere.pt2"], "nowhere.pt2: no such file"),
+        (["models", "nothing"], "nothing: no model; give"),
     ],
 )
 def test_what_can_t_be_used_is_told_before_anything_is_probed(

@@ -53,10 +53,14 @@ def models(
     process. All backends are tried, or those of --backend.
     """
     options.writable(output)
+    from cede.named import must_be_there
+
     specs = tuple(text for text in arguments if "=" not in text)
     overrides = tuple(text for text in arguments if "=" in text)
     if not specs:
         raise ConfigError("give at least one MODEL")
+    for spec in specs:
+        must_be_there(spec)
     from cede.host import Host
 
     given = options.load(config, backends, overrides)
