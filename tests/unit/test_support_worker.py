@@ -8,6 +8,7 @@ import time
 
 import pytest
 
+from cede.errors import LoweringError
 from cede.support.worker import Crashed, JobError, TimedOut, Worker
 
 
@@ -23,6 +24,15 @@ def test_jobs_one_after_the_other() -> None:
         with pytest.raises(TimedOut, match=r"longer than 0\.1 s"):
             worker.ask(time.sleep, 600, seconds=0.1)
         assert worker.ask(os.getpid, seconds=60) != first
+
+
+def test_all_that_an_error_of_ours_says() -> None:
+    with Worker() as worker, pytest.raises(JobError, match=r"^nobody takes it: an_op at m\.py:3$"):
+        worker.ask(_refuse, seconds=60)
+
+
+def _refuse() -> None:
+    raise LoweringError("nobody takes it:\n  an_op at m.py:3")
 
 
 def test_the_last_words_of_one_that_dies() -> None:

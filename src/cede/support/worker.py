@@ -21,7 +21,7 @@ STARTING = 600.0
 
 
 class JobError(CedeError):
-    """A job raised; has the first line of what."""
+    """A job raised; has what cede said, or the first line of what anything else did."""
 
 
 class Crashed(CedeError):
@@ -143,5 +143,6 @@ def serve(pipe: Connection, log: str) -> None:
 
 def _said(error: BaseException) -> str:
     lines = [line.strip() for line in str(error).strip().splitlines()]
-    text = (lines[0] if lines else "")[:300]
-    return text if isinstance(error, CedeError) else f"{type(error).__name__}: {text}"
+    if isinstance(error, CedeError):  # its later lines name the ops
+        return " ".join(lines)[:300]
+    return f"{type(error).__name__}: {(lines or [''])[0][:300]}"
