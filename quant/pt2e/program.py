@@ -11,7 +11,7 @@ from cede.nearest import suggestion
 from cede.types import Quantizer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
     from pathlib import Path
 
     import torch
@@ -40,48 +40,47 @@ def quantize_program(
 ) -> tuple[ExportedProgram, AnnotationReport]:
     """A program in integers, as a backend's quantizer annotates it, and a row for each kind of op.
 
-    The given model stays as it is.
-
     Args:
-        model: in eval mode, or a program from `torch.export.export` without dynamic shapes.
+        model: in eval mode, or a program from `torch.export.export` of static shapes; it stays.
         args: positional example inputs.
         quantizer: name of one that a plugin brings, or the record.
         mode: one of the quantizer's: "static", "dynamic", "weight-only".
         per_channel: whether a weight has one scale a channel, else one in all.
-        calibration: calls that are like those to come: an iterable of argument tuples, a function
-            that gives one, or a `.pt` or `.npz` file (see `cede.quant.pt2e.calibration.calls`).
-            None takes `args`, which static mode warns of.
+        calibration: calls like those to come (see `calibration.calls`); None takes `args`.
         dynamic_shapes: as `torch.export.export` takes them.
-        select: short selectors ("module:encoder", "op:aten.conv2d"); only ops that match one are
-            quantized, all where there is none.
+        select: short selectors of the ops to quantize, such as "op:aten.conv2d"; none takes all.
         layers: rules with a mode or "none" for some ops, which go before; the last stands.
         config: which plugins are loaded.
         progress: called after each call with how many are done and how many there are, if known.
 
     Raises:
-        ConfigError: an unknown quantizer or mode, a selector that selects nothing, calibration
-            data that can't be used, or a model in training mode.
+        ConfigError: what can't be had, or a model in training mode.
         LoweringError: the program can't be exported, or the quantizer fails on it.
     """
-    from cede.quant.pt2e.choice import NONE, Choice
+    from cede.quant.pt2e.choice import Choice
     from cede.quant.pt2e.steps import quantized
 
-    record = _record(quantizer, config)
-    choose = Choice(mode, select, layers)
-    for given in choose.modes:
-        if given not in record.modes:
-            known = f"{suggestion(given, record.modes)}"
-            raise ConfigError(f"the {record.name} quantizer has no mode {given!r}; {known}")
-    if mode == NONE:
+    record, choose = _record(quantizer, config), Choice(mode, select, layers)
+    _insist(record, mode, choose.modes, per_channel)
+    return quantized(
+        model, tuple(args), record, choose, per_channel, calibration, dynamic_shapes, progress
+    )
+
+
+def _insist(record: Quantizer, usual: str, modes: Iterable[str], per_channel: bool) -> None:
+    from cede.quant.pt2e.choice import NONE
+
+    if usual == NONE:
         raise ConfigError(f"mode is {NONE!r}: nothing would be quantized")
+    for mode in modes:
+        if mode not in record.modes:
+            known = suggestion(mode, record.modes)
+            raise ConfigError(f"the {record.name} quantizer has no mode {mode!r}; {known}")
     if per_channel not in record.granularities:
         word = "per channel" if per_channel else "per tensor"
         raise ConfigError(f"the {record.name} quantizer has no weights {word}")
     if (why := record.available()) is not None:
         raise ConfigError(f"the {record.name} quantizer can't be had here: {why}")
-    return quantized(
-        model, tuple(args), record, choose, per_channel, calibration, dynamic_shapes, progress
-    )
 
 
 def _record(quantizer: str | Quantizer, config: Config | Path | str | None) -> Quantizer:

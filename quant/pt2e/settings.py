@@ -46,6 +46,22 @@ def quantize_as_configured(
         ConfigError: as there; keys that are not for pt2e, or keyword inputs.
     """
     asked = config.quantize
+    _insist(asked, kwargs)
+    return quantize_program(
+        model,
+        args,
+        asked.pt2e,
+        asked.pt2e_mode,
+        asked.per_channel,
+        calibration or asked.calibration or None,
+        dynamic_shapes,
+        layers=asked.layers,
+        config=replace(config, quantize=QuantizeConfig()),
+        progress=progress,
+    )
+
+
+def _insist(asked: QuantizeConfig, kwargs: Mapping[str, Any]) -> None:
     plain = QuantizeConfig()
     for name in (f.name for f in fields(asked) if f.name not in _OWN):
         if getattr(asked, name) != getattr(plain, name):
@@ -63,15 +79,3 @@ def quantize_as_configured(
         raise ConfigError(
             f"quantize.pt2e takes positional inputs only; give {', '.join(kwargs)} in args"
         )
-    return quantize_program(
-        model,
-        args,
-        asked.pt2e,
-        asked.pt2e_mode,
-        asked.per_channel,
-        calibration or asked.calibration or None,
-        dynamic_shapes,
-        layers=asked.layers,
-        config=replace(config, quantize=plain),
-        progress=progress,
-    )

@@ -72,8 +72,7 @@ def check_program(
     worst = 0.0
     for number, inputs in enumerate(calls):
         flat = pytree.tree_leaves(tuple(inputs))
-        # Eager may write its inputs.
-        given = pytree.tree_map(_copied, tuple(inputs))
+        given = pytree.tree_map(_copied, tuple(inputs))  # eager may write its inputs
         outputs = _outputs(eager, given, number)
         leaves = pytree.tree_leaves(given)
         wanted = [*(leaves[i] for i in written), *outputs]

@@ -159,19 +159,9 @@ class Job:
             LoweringError: it can't be lowered, or differs from eager.
         """
         from cede import api
-        from cede.model import load_model
 
         with steps.step("load"):
-            model = load_model(self.model).quantized(
-                self.config.quantize, self.config, steps.progress
-            )
-            if not self.quiet and model.quantization is not None:
-                warn(model.quantization.warnings)
-            if self.check and model.kwargs:
-                given = ", ".join(model.kwargs)
-                raise ConfigError(
-                    f"{self.model}: --check takes positional inputs only; give {given} in args"
-                )
+            model = self._loaded(steps)
         with steps.step("export"):
             program = model.export()
         if self._plans_first:
@@ -194,6 +184,19 @@ class Job:
             with steps.step("measure"):
                 timing = api.bench(lowered, model.inputs, self.config, calls=self.calls)
         return lowered, model, timing
+
+    def _loaded(self, steps: Steps) -> Model:
+        from cede.model import load_model
+
+        model = load_model(self.model).quantized(self.config.quantize, self.config, steps.progress)
+        if not self.quiet and model.quantization is not None:
+            warn(model.quantization.warnings)
+        if self.check and model.kwargs:
+            given = ", ".join(model.kwargs)
+            raise ConfigError(
+                f"{self.model}: --check takes positional inputs only; give {given} in args"
+            )
+        return model
 
 
 def _read_plan(path: Path) -> Plan:

@@ -53,14 +53,7 @@ def models(
     process. All backends are tried, or those of --backend.
     """
     options.writable(output)
-    from cede.named import must_be_there
-
-    specs = tuple(text for text in arguments if "=" not in text)
-    overrides = tuple(text for text in arguments if "=" in text)
-    if not specs:
-        raise ConfigError("give at least one MODEL")
-    for spec in specs:
-        must_be_there(spec)
+    specs, overrides = _split(arguments)
     from cede.host import Host
 
     given = options.load(config, backends, overrides)
@@ -81,3 +74,15 @@ def models(
     if strict and faults:
         told = ", ".join(f"{row.model} on {row.backend}" for row in faults)
         raise PolicyError(f"strict: {len(faults)} failed: {told}")
+
+
+def _split(arguments: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The models, which must be there, and the overrides."""
+    from cede.named import must_be_there
+
+    specs = tuple(text for text in arguments if "=" not in text)
+    if not specs:
+        raise ConfigError("give at least one MODEL")
+    for spec in specs:
+        must_be_there(spec)
+    return specs, tuple(text for text in arguments if "=" in text)

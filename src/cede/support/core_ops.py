@@ -36,8 +36,9 @@ UNARY = {
 COMPARISONS = ("eq", "ge", "gt", "le", "lt", "ne")
 
 
-def _elementwise() -> list[Sample]:
-    rows = [call(getattr(aten, name).default, data) for name, data in UNARY.items()]
+def _pairs() -> list[Sample]:
+    """Element-wise ops of two tensors, or of one and a number."""
+    rows: list[Sample] = []
     for name in COMPARISONS:
         overloads = getattr(aten, name)
         rows += [
@@ -66,8 +67,13 @@ def _elementwise() -> list[Sample]:
             call(overloads.Tensor, MATRIX, MATRIX),
             call(overloads.Scalar, MATRIX, 3),
         ]
+    return rows
+
+
+def _elementwise() -> list[Sample]:
     return [
-        *rows,
+        *(call(getattr(aten, name).default, data) for name, data in UNARY.items()),
+        *_pairs(),
         call(aten.atan2.out, MATRIX, MATRIX, out=MATRIX),
         call(aten.div.Tensor_mode, MATRIX, POSITIVE, rounding_mode="floor"),
         call(aten.div.Scalar_mode, MATRIX, 2, rounding_mode="trunc"),
