@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+import torch
 from torch import nn
 
 from cede.config import SelectorConfig
@@ -70,13 +71,21 @@ def layers(model: nn.Module, config: QuantizeConfig) -> list[Layer]:
                 fits = asked is None or isinstance(asked, Embedding) == (kind == "aten.embedding")
                 if fits:
                     scheme, note = asked, f"quantize.layers[{number}]" if asked is None else ""
-        found.append(Layer(path, module, scheme, 0, note))
+        found.append(_in_float32(Layer(path, module, scheme, 0, note), weight.dtype))
     for number, (selector, _) in enumerate(rules):
         if not used[number]:
             raise ConfigError(
                 f"quantize.layers[{number}]: no linear or embedding module is {selector}"
             )
     return _grouped(found, config.on_mismatch)
+
+
+def _in_float32(layer: Layer, dtype: torch.dtype) -> Layer:
+    """The layer, left if its weight isn't float32: torchao's kernels give float32 alone."""
+    if layer.scheme is None or dtype == torch.float32:
+        return layer
+    name = str(dtype).removeprefix("torch.")
+    return replace(layer, scheme=None, note=f"left: its weight is {name}, not float32")
 
 
 def _refuse_pt2e(config: QuantizeConfig) -> None:

@@ -263,6 +263,7 @@ def bench(
         calls: how many calls count.
 
     Raises:
+        ConfigError: no call counts.
         LoweringError: the program can't be run here, or the inputs don't fit.
     """
     from torch.utils import _pytree as pytree

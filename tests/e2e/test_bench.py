@@ -12,7 +12,7 @@ from click.testing import CliRunner
 import cede
 from cede.benching.match import instructions
 from cede.cli import main
-from cede.errors import LoweringError
+from cede.errors import ConfigError, LoweringError
 from cede.running.pte import read
 from cede.running.trace import trace
 
@@ -121,6 +121,8 @@ def test_a_runner_is_measured_as_a_whole() -> None:
 def test_inputs_that_do_not_fit_are_an_error(lowered) -> None:
     with pytest.raises(LoweringError, match="input 0"):
         cede.bench(lowered, (torch.ones(4, 65),))
+    with pytest.raises(ConfigError, match="calls: is 0"):
+        cede.bench(lowered, (torch.ones(4, 64),), calls=0)
 
 
 def test_command_prints_delegates_and_ops_left(tmp_path) -> None:

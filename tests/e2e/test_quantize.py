@@ -235,6 +235,15 @@ def test_the_command_compares_with_float(source, tmp_path):
     assert "output" in shown.stdout
 
 
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float64])
+def test_a_module_that_is_not_float32_is_left_and_told(dtype: torch.dtype):
+    model = torch.nn.Sequential(torch.nn.Linear(64, 64).to(dtype)).eval()
+    x = torch.randn(2, 64, dtype=dtype)
+    quantized, rows = cede.quantize_model(model, QuantizeConfig(mode="8da4w"))
+    assert f"left: its weight is {str(dtype).removeprefix('torch.')}, not float32" in rows.text()
+    assert torch.equal(quantized(x), model(x))
+
+
 def test_the_command_needs_something_to_do_and_tells_what_is_left(source):
     assert CliRunner().invoke(main, ["quantize", f"{source}:make"]).exit_code == 2
     args = ["quantize", f"{source}:make", "quantize.embedding=4,32", "--strict", "-q"]

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from cede.benching.match import instructions
 from cede.costs import Timing
+from cede.errors import ConfigError
 from cede.running import EXECUTORCH, loaded_in
 
 if TYPE_CHECKING:
@@ -38,8 +39,11 @@ def timed(
         calls: how many count, for the whole and again for the parts.
 
     Raises:
+        ConfigError: no call counts.
         LoweringError: the program can't be run here.
     """
+    if calls < 1:
+        raise ConfigError(f"calls: is {calls}, must not be below 1")
     from cede.running.pte import read
 
     pte = read(lowered.buffer)
