@@ -44,7 +44,7 @@ def quantize_program(
         model: in eval mode, or a program from `torch.export.export` of static shapes; it stays.
         args: positional example inputs.
         quantizer: name of one that a plugin brings, or the record.
-        mode: one of the quantizer's: "static", "dynamic", "weight-only".
+        mode: "static", "dynamic" or "weight-only", as the quantizer has them.
         per_channel: whether a weight has one scale a channel, else one in all.
         calibration: calls like those to come (see `calibration.calls`); None takes `args`.
         dynamic_shapes: as `torch.export.export` takes them.
@@ -53,9 +53,7 @@ def quantize_program(
         config: which plugins are loaded.
         progress: called after each call with how many are done and how many there are, if known.
 
-    Raises:
-        ConfigError: what can't be had, or a model in training mode.
-        LoweringError: the program can't be exported, or the quantizer fails on it.
+    Raises ConfigError for what can't be had, LoweringError for what export or quantizer fail on.
     """
     from cede.quant.pt2e.choice import Choice
     from cede.quant.pt2e.steps import quantized
