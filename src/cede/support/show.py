@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from cede.reporting.render import Table, as_markdown, as_text
 from cede.support.records import GOOD, Answer, write_support
+from cede.types import Code
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -117,7 +118,8 @@ def _reasons(support: Support) -> Table:
     """Why something isn't claimed whole, each reason once with where it was given."""
     found: dict[tuple[str, str, str, str], list[str]] = {}
     for cell in support.cells:
-        if cell.reason:
+        known = cell.answer is not Answer.REFUSED or cell.code != Code.UNKNOWN_OP.value
+        if cell.reason and known:  # of an unknown op the table of ops says it all
             code = cell.code or cell.answer.value
             reason = _short(cell.reason)
             where = found.setdefault((cell.op, cell.backend, code, reason), [])
