@@ -16,7 +16,7 @@ from cede.support.records import LEVELS, Outcome
 from cede.support.worker import Crashed, JobError, TimedOut, Worker
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from cede.config import Config
     from cede.host import Host
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
     Step = Callable[[str], AbstractContextManager[None]]
 
+
+CANT = "can't "
 
 ANY = "(any)"
 """Stands for every model in the row of a backend that can do nothing here."""
@@ -80,7 +82,7 @@ def models(
         if (why := host.availability(backend).claim) is None:
             asked.append(backend)
         else:
-            row = ModelRow(model=ANY, backend=backend, detail=f"can't claim here: {why}")
+            row = ModelRow(model=ANY, backend=backend, detail=f"{CANT}claim here: {why}")
             rows.append(row)
     with Worker() as worker:
         for spec in specs:
@@ -99,7 +101,7 @@ def _row(
     jobs = {"claim": claimed, "lower": lowered, "run": checked}
     for one in LEVELS[: LEVELS.index(level) + 1]:
         if (why := getattr(can, one)) is not None:
-            return replace(row, detail=f"can't {one} here: {why}")
+            return replace(row, detail=f"{CANT}{one} here: {why}")
         try:
             row = replace(row, **worker.ask(jobs[one], alone, spec, seconds=seconds))
         except (JobError, Crashed, TimedOut) as error:
@@ -175,13 +177,25 @@ def shown(rows: Sequence[ModelRow], form: str, width: int | None = None) -> str:
         writer.writeheader()
         writer.writerows(_data(row) for row in rows)
         return made.getvalue()
-    table = Table(
+    tables = [table for table in _tables(rows) if table.rows]
+    if form == "markdown":
+        return "\n\n".join(as_markdown(table) for table in tables) + "\n"
+    return "\n\n".join(as_text(table, width) for table in tables) + "\n"
+
+
+def _tables(rows: Sequence[ModelRow]) -> Iterator[Table]:
+    yield Table(
         title="Models",
         header=("model", "backend", "claimed", "delegates", "outcome", "max error", "why"),
-        rows=[_cells(row) for row in rows],
+        rows=[_cells(row) for row in rows if row.model != ANY],
         right=frozenset({2, 3, 5}),
     )
-    return (as_markdown(table) if form == "markdown" else as_text(table, width)) + "\n"
+    less = {row.backend: row.detail for row in rows if row.detail.startswith(CANT)}
+    yield Table(
+        title="Tried less far than asked",
+        header=("backend", "why no further"),
+        rows=list(less.items()),
+    )
 
 
 def _data(row: ModelRow) -> dict[str, Any]:
@@ -192,5 +206,6 @@ def _cells(row: ModelRow) -> tuple[str, ...]:
     share = f"{row.delegated} of {row.ops} ({row.delegated / row.ops:.0%})" if row.ops else ""
     error = "" if row.error is None else f"{row.error:.2g}"
     delegates = str(row.delegates) if row.ops else ""
-    said = row.outcome.value or ("claimed" if row.ops else "unavailable")
-    return row.model, row.backend, share, delegates, said, error, row.detail
+    said = row.outcome.value or "claimed"
+    why = "" if row.detail.startswith(CANT) else row.detail
+    return row.model, row.backend, share, delegates, said, error, why

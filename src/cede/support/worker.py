@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import signal
+import subprocess
+import sys
 import tempfile
 import warnings
-from typing import TYPE_CHECKING, Any
+from multiprocessing import Pipe
+from multiprocessing.connection import Connection
+from typing import IO, TYPE_CHECKING, Any
 
 from cede.errors import CedeError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from multiprocessing.connection import Connection
     from types import TracebackType
 
 STARTING = 600.0
@@ -36,9 +38,9 @@ class Worker:
     """One child process at a time. A context manager, which ends it."""
 
     def __init__(self) -> None:
-        self._process: Any = None
+        self._process: subprocess.Popen[bytes] | None = None
         self._pipe: Connection | None = None
-        self._log = ""
+        self._log: IO[bytes] | None = None
 
     def __enter__(self) -> Worker:
         return self
@@ -78,53 +80,58 @@ class Worker:
         return value
 
     def _start(self) -> Connection:
-        # a fork would share threads and locks that backends have made
-        context = multiprocessing.get_context("spawn")
-        mine, other = context.Pipe()
-        fd, self._log = tempfile.mkstemp(prefix="cede-ops-")
-        os.close(fd)
-        self._process = context.Process(target=serve, args=(other, self._log), daemon=True)
-        self._process.start()
+        # multiprocessing's own start would run the caller's script again, guarded or not
+        mine, other = Pipe()
+        fd = other.fileno()
+        self._log = tempfile.TemporaryFile()
+        self._process = subprocess.Popen(
+            [sys.executable, "-c", f"from cede.support.worker import serve; serve({fd})"],
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)},
+            pass_fds=[fd],
+            stdin=subprocess.DEVNULL,
+            stdout=self._log,
+            stderr=self._log,
+        )
         other.close()
+        self._pipe = mine
         try:
-            if not mine.poll(STARTING) or mine.recv() != "ready":
+            if not mine.poll(STARTING):
                 self._stop()
                 raise TimedOut(f"a child process took longer than {STARTING:g} s to start")
-        except EOFError:
+            mine.recv()
+        except (EOFError, ConnectionError):
             raise Crashed(self._died()) from None
-        self._pipe = mine
         return mine
 
     def _died(self) -> str:
-        self._process.join()
-        code = self._process.exitcode
+        assert self._process is not None  # noqa: S101  (it was started)
+        code = self._process.wait()
         how = f"exit code {code}" if code >= 0 else signal.Signals(-code).name
         said = self._last_line()
         self._stop()
         return f"{how}: {said}" if said else how
 
     def _last_line(self) -> str:
-        with open(self._log, errors="replace") as log:
-            lines = [line.strip() for line in log if line.strip()]
+        assert self._log is not None  # noqa: S101  (made with the process)
+        self._log.seek(0)
+        text = self._log.read().decode(errors="replace")
+        lines = [line.strip() for line in text.splitlines() if line.strip()]
         return lines[-1][:200] if lines else ""
 
     def _stop(self) -> None:
-        if self._process is None:
-            return
-        self._process.kill()
-        self._process.join()
-        if self._pipe is not None:
-            self._pipe.close()
-        os.unlink(self._log)
-        self._process, self._pipe = None, None
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+        for opened in (self._pipe, self._log):
+            if opened is not None:
+                opened.close()
+        self._process = self._pipe = self._log = None
 
 
-def serve(pipe: Connection, log: str) -> None:
+def serve(fd: int) -> None:
     """The child: jobs in, `(True, result)` or `(False, error)` out."""
     warnings.simplefilter("ignore")
-    with open(log, "wb", buffering=0) as file:  # native code prints past Python
-        os.dup2(file.fileno(), 1)
-        os.dup2(file.fileno(), 2)
+    pipe: Connection = Connection(fd)
     import torch
 
     torch.set_num_threads(1)
