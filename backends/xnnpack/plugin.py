@@ -15,6 +15,7 @@ from cede.backends.xnnpack.vetoes import (
     lost_dequantize,
     prelu_rank,
     returned_clone,
+    shared_constant,
     weight_only,
 )
 from cede.backends.xnnpack.weights import WeightOnly
@@ -67,6 +68,7 @@ def cede_partitioners() -> Iterator[Partitioner]:
             lost_dequantize,
             prelu_rank,
             returned_clone,
+            shared_constant,
         ),
         keep_unless=lambda node: is_weight_only(node) or is_prelu_of_other_rank(node),
     )

@@ -64,6 +64,37 @@ def grouped_weight(claim: Claim, graph: OpGraph) -> Reason | None:
     return None
 
 
+def shared_constant(claim: Claim, graph: OpGraph) -> Reason | None:
+    """Veto another reader of a constant that a matrix product packs.
+
+    XNNPACK lets go of the constant once it is packed. Where the program was loaded from a file, the
+    other reader then reads freed memory, and the process dies.
+    """
+    for id in claim.ops:
+        if _packs(id, graph):
+            continue
+        for used in graph.op(id).inputs:
+            given = graph.input(used)
+            if given is None or not given.constant:
+                continue
+            packer = next((user for user in graph.users(used) if _packs(user, graph)), None)
+            if packer is not None:
+                return Reason(
+                    code=Code.DECLINED,
+                    detail=f"it reads {given.target or used}, which {packer} packs as a weight or"
+                    " bias: a delegate lets go of a constant once it is packed",
+                )
+    return None
+
+
+def _packs(id: str, graph: OpGraph) -> bool:
+    """Whether an op packs the constants that it reads, perhaps through shape-only ops."""
+    op = graph.op(id)
+    if op.kind in _SHAPE_ONLY:
+        return any(_packs(user, graph) for user in graph.users(id))
+    return op.kind in _GEMMS
+
+
 _INTEGERS = ("int8", "uint8", "int16", "int32", "int64", "bool")
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import torch
@@ -19,6 +21,9 @@ from cede import api
 from cede.backends.xnnpack.vetoes import lost_dequantize, prelu_rank, weight_only
 from cede.errors import LoweringError
 from cede.types import Claim, Code, Op, OpGraph, Ref, TensorFact
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 def model(bias: bool = True) -> nn.Module:
@@ -229,3 +234,51 @@ def test_a_prelu_that_was_kept_whole_all_the_same_is_refused_with_its_shape() ->
     assert reason is not None
     assert reason.code is Code.SHAPE
     assert "float32[2,4]" in reason.detail
+
+
+class Sharing(nn.Module):
+    """A linear module whose constants are read, or returned, beside it."""
+
+    def __init__(self, how: str) -> None:
+        super().__init__()
+        self.how = how
+        self.linear = nn.Linear(8, 8)
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        y = self.linear(x)
+        if self.how == "weight":
+            return y, self.linear.weight + 1
+        if self.how == "bias":
+            return (y + self.linear.bias,)
+        if self.how == "returned":
+            return y, self.linear.bias
+        return (self.linear(y),)
+
+
+FROM_FILE = """
+import sys
+import torch
+from executorch.runtime import Runtime
+
+program = Runtime.get().load_program(sys.argv[1])
+method = program.load_method("forward")
+x = torch.load(sys.argv[2])
+method.execute([x])
+torch.save([value.clone() for value in method.execute([x])], sys.argv[3])
+"""
+
+
+@pytest.mark.parametrize("how", ["weight", "bias", "returned", "twice"])
+def test_a_constant_that_is_packed_has_no_other_reader(how: str, tmp_path: Path) -> None:
+    made, x = Sharing(how).eval(), torch.randn(2, 8)
+    lowered = api.export(made, (x,), config="xnnpack-fp32")
+    refused = [row for row in lowered.report().left if "packs as a weight or bias" in row.reason]
+    assert len(refused) == (how != "twice")
+    files = [str(tmp_path / name) for name in ("model.pte", "x.pt", "got.pt")]
+    lowered.save(files[0])
+    torch.save(x, files[1])
+    # the memory is freed only where the program comes from a file, and then the process dies
+    subprocess.run([sys.executable, "-c", FROM_FILE, *files], check=True, timeout=300)
+    got = torch.load(files[2])
+    for mine, theirs in zip(got, made(x), strict=True):
+        torch.testing.assert_close(mine, theirs.detach())
