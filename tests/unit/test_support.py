@@ -23,17 +23,32 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
+LACKING = {
+    "aten.adaptive_avg_pool1d.default",
+    "aten.avg_pool1d.default",
+    "aten.resize_.default",
+    "aten.sym_is_contiguous.default",
+}
+"""Core ops that have no row yet; the first two are tried as functions."""
+
+
+def core_ops() -> set[str]:
+    """All of them: `dir(torch.ops.aten)` has only those that somebody used before."""
+    found = set()
+    for full in torch._C._dispatch_get_all_op_names():
+        space, _, rest = full.partition("::")
+        name, _, overload = rest.partition(".")
+        packet = getattr(torch.ops.aten, name, None) if space == "aten" else None
+        op = getattr(packet, overload or "default", None)
+        if op is not None and torch.Tag.core in op.tags:
+            found.add(str(op))
+    return found
+
+
 def test_every_core_op_has_a_row() -> None:
-    packets = [getattr(torch.ops.aten, name) for name in dir(torch.ops.aten)]
-    overloads = [
-        getattr(packet, name)
-        for packet in packets
-        if isinstance(packet, torch._ops.OpOverloadPacket)
-        for name in packet.overloads()
-    ]
-    core = {str(op) for op in overloads if torch.Tag.core in op.tags}
+    core = core_ops()
     assert len(core) > 150
-    assert {name for name in samples() if name.startswith("aten.")} == core
+    assert {name for name in samples() if name.startswith("aten.")} == core - LACKING
 
 
 def test_a_row_is_probed_or_says_why_not() -> None:
