@@ -44,8 +44,8 @@ def calibrate(
     from cede.host import Host
 
     given = options.load(config, backends, overrides)
-    if config is None and not backends and not given.origins.get("backends"):
-        given = replace(given, backends=[])  # those of the default config are not meant
+    if not options.backends_named(config, backends, given):
+        given = replace(given, backends=[])
     host = Host.load(given)
     from cede.calibrate.run import calibrate as measure
     from cede.calibrate.run import steps_of

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import click
@@ -17,20 +16,8 @@ if TYPE_CHECKING:
 
 @click.command(short_help="Tell what each backend makes of each model.")
 @click.argument("arguments", nargs=-1, required=True, metavar="MODEL... [KEY=VALUE]...")
-@click.option(
-    "--level",
-    type=click.Choice(["claim", "lower", "run"]),
-    default="run",
-    show_default=True,
-    help="How far to go; a backend that can't go so far here goes as far as it can.",
-)
-@click.option(
-    "--seconds",
-    type=click.FloatRange(min=0, min_open=True),
-    default=600.0,
-    show_default=True,
-    help="How long one model may take in one step.",
-)
+@options.level
+@options.seconds(600.0, "How long one model may take in one step.")
 @click.option("--strict", is_flag=True, help="Exit 4 if a model is lowered or run and fails.")
 @options.configured
 @options.form("text", "markdown", "csv", "json")
@@ -54,14 +41,7 @@ def models(
     """
     options.writable(output)
     specs, overrides = _split(arguments)
-    from cede.host import Host
-
-    given = options.load(config, backends, overrides)
-    host = Host.load(given)
-    if config is None and not backends and not given.origins.get("backends"):
-        given = replace(given, backends=sorted(host.backends))  # not those of the default config
-    for name in given.backends:
-        host.backend(name)
+    host, given = options.probed(config, backends, overrides)
     from cede.support.models import models as tried
     from cede.support.models import shown
     from cede.support.records import GOOD

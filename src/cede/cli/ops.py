@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -44,20 +43,8 @@ DTYPES = (
     default=None,
     help="Only fixed shapes, or only a symbolic first dimension (default: both).",
 )
-@click.option(
-    "--level",
-    type=click.Choice(["claim", "lower", "run"]),
-    default="run",
-    show_default=True,
-    help="How far to go; a backend that can't go so far here goes as far as it can.",
-)
-@click.option(
-    "--seconds",
-    type=click.FloatRange(min=0, min_open=True),
-    default=120.0,
-    show_default=True,
-    help="How long one op may take in one step.",
-)
+@options.level
+@options.seconds(120.0, "How long one op may take in one step.")
 @click.option(
     "--against",
     type=click.Path(path_type=Path),
@@ -125,14 +112,7 @@ def _probed(
     seconds: float,
     quiet: bool,
 ) -> Support:
-    from cede.host import Host
-
-    given = options.load(config, backends, overrides)
-    host = Host.load(given)
-    if config is None and not backends and not given.origins.get("backends"):
-        given = replace(given, backends=sorted(host.backends))  # not those of the default config
-    for name in given.backends:
-        host.backend(name)
+    host, given = options.probed(config, backends, overrides)
     from cede.support.matrix import Wanted, matching, support
 
     wanted = Wanted(

@@ -13,6 +13,7 @@ from cede.errors import ConfigError
 
 if TYPE_CHECKING:
     from cede.config import Config
+    from cede.host import Host
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -47,6 +48,23 @@ def form(*choices: str) -> Callable[[F], F]:
     )  # fmt: skip
 
 
+level = click.option(
+    "--level",
+    type=click.Choice(["claim", "lower", "run"]),
+    default="run",
+    show_default=True,
+    help="How far to go; a backend that can't go so far here goes as far as it can.",
+)
+
+
+def seconds(default: float, help: str) -> Callable[[F], F]:
+    """Add --seconds, a time limit."""
+    return click.option(
+        "--seconds", type=click.FloatRange(min=0, min_open=True), default=default,
+        show_default=True, help=help,
+    )  # fmt: skip
+
+
 def output(help: str) -> Callable[[F], F]:
     """Add --output for a file to write instead of printing."""
     return click.option("--output", "-o", type=click.Path(path_type=Path), help=help)
@@ -66,6 +84,33 @@ def load(
     if strict:
         asked.append("strict=true")
     return load_config(config, asked)
+
+
+def backends_named(config: str | None, backends: tuple[str, ...], given: Config) -> bool:
+    """Whether somebody asked for these backends; those of the default config are nobody's."""
+    return config is not None or bool(backends) or "backends" in given.origins
+
+
+def probed(
+    config: str | None, backends: tuple[str, ...], overrides: tuple[str, ...]
+) -> tuple[Host, Config]:
+    """The host, and the config with every backend where nobody named any.
+
+    Raises:
+        ConfigError: as `load`, or a backend that nobody brings.
+        PluginError: a plugin that the config asks for failed.
+    """
+    from dataclasses import replace
+
+    from cede.host import Host
+
+    given = load(config, backends, overrides)
+    host = Host.load(given)
+    if not backends_named(config, backends, given):
+        given = replace(given, backends=sorted(host.backends))
+    for name in given.backends:
+        host.backend(name)
+    return host, given
 
 
 def costed(config: Config) -> Config:
