@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -15,6 +14,7 @@ from cede.policy.selector import is_under
 from cede.quant.encodings import QuantizedTensor, quantize
 from cede.quant.encodings.find import find
 from cede.quant.encodings.rows import row_bytes
+from cede.quant.noise import sqnr
 from cede.quant.qmatmul_modules import QuantizedEmbedding, QuantizedLinear
 
 if TYPE_CHECKING:
@@ -212,19 +212,12 @@ def _rows(
                 row,
                 encoding=value.encoding,
                 bytes_after=value.nbytes,
-                sqnr=_sqnr(layer.weight, value) if known is None else known.sqnr,
+                sqnr=sqnr(layer.weight, value.dequantize()) if known is None else known.sqnr,
                 tied="" if known is None else known.module,
             )
             first.setdefault(key, row)
         rows.append(row)
     return tuple(rows)
-
-
-def _sqnr(weight: torch.Tensor, encoded: QuantizedTensor) -> float:
-    exact = weight.detach()
-    noise = float((encoded.dequantize() - exact).square().sum(dtype=torch.float64))
-    signal = float(exact.square().sum(dtype=torch.float64))
-    return math.inf if not noise else 10 * math.log10(signal / noise) if signal else -math.inf
 
 
 def _replace(

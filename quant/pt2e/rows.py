@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-import math
 from dataclasses import asdict, dataclass
 
+from cede.quant.noise import decibel, finite
 from cede.reporting.render import Table, as_markdown, as_text
 
 
@@ -63,7 +63,7 @@ class AnnotationReport:
         return (
             f"{done} of {total} ops annotated by the {self.quantizer} quantizer, weights per"
             f" {weights}, calibrated with {self.calls} call{'s' * (self.calls != 1)}"
-            + ("" if self.output_sqnr is None else f", outputs {self.output_sqnr:.1f} dB")
+            + ("" if self.output_sqnr is None else f", outputs {decibel(self.output_sqnr)}")
         )
 
     def text(self, width: int | None = None) -> str:
@@ -81,7 +81,7 @@ class AnnotationReport:
             "quantizer": self.quantizer,
             "per_channel": self.per_channel,
             "calls": self.calls,
-            "output_sqnr": _finite(self.output_sqnr),
+            "output_sqnr": finite(self.output_sqnr),
             "warnings": list(self.warnings),
             "ops": [asdict(row) for row in self.rows],
         }
@@ -97,8 +97,3 @@ class AnnotationReport:
             ],
             right=frozenset({2}),
         )
-
-
-def _finite(value: float | None) -> float | None:
-    """JSON has no infinity: no noise is null, as is what was not measured."""
-    return value if value is not None and math.isfinite(value) else None

@@ -15,9 +15,9 @@ from torchao.quantization import (
     quantize_,
 )
 
-from cede.quant.source.compare import sqnr
+from cede.quant.noise import sqnr
 from cede.quant.source.layers import Layer, layers
-from cede.quant.source.modules import PaddedLinear, QuantizedEmbedding, WeightOnlyLinear
+from cede.quant.source.modules import PackedEmbedding, PaddedLinear, WeightOnlyLinear
 from cede.quant.source.rows import QuantizationReport, QuantizedRow
 from cede.quant.source.scheme import Embedding, Scheme
 
@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from cede.config import QuantizeConfig
+
+Held = tuple[float | None, int]
+"""SQNR of a quantized weight in dB, and bytes of its data and scales."""
 
 
 def quantize_model(
@@ -45,20 +48,24 @@ def quantize_model(
     made = _same_weights(model)
     modules = dict(made.named_modules())
     tied = _tied(todo)
-    shared: dict[tuple[int, str, int], nn.Module] = {}
+    shared: dict[tuple[int, str, int], tuple[nn.Module, Held]] = {}
     rows = []
     with torch.no_grad():
         for layer in todo:
-            key = (id(layer.module.weight), repr(layer.scheme), layer.padding)
-            own = modules[layer.path]
             if layer.scheme is None:
                 rows.append(_row(layer, None, tied))
                 continue
-            done = shared.get(key) if own.get_parameter("weight") is not None else None
-            done = _rewritten(own, layer) if done is None else _with_weight_of(done, own)
-            shared.setdefault(key, done)
+            key = (id(layer.module.weight), repr(layer.scheme), layer.padding)
+            own = modules[layer.path]
+            if key in shared:
+                first, held = shared[key]
+                done = _with_weight_of(first, own)
+            else:
+                done = _rewritten(own, layer)
+                held = _measured(own.get_parameter("weight").detach(), done)
+                shared[key] = done, held
             made = _put(made, layer.path, done)
-            rows.append(_row(layer, done, tied))
+            rows.append(_row(layer, held, tied))
     return made, QuantizationReport(rows=tuple(rows))
 
 
@@ -81,7 +88,7 @@ def _rewritten(module: nn.Module, layer: Layer) -> nn.Module:
     scheme = layer.scheme
     if isinstance(scheme, Embedding):
         found = _quantized(weight, scheme.bits, scheme.group)
-        return QuantizedEmbedding(found.qdata, found.scale, scheme.bits)
+        return PackedEmbedding(found.qdata, found.scale, scheme.bits)
     assert scheme is not None  # noqa: S101  (asked before)
     bias = _bias(module)
     if layer.padding:
@@ -140,7 +147,7 @@ def _tied(todo: list[Layer]) -> dict[int, list[Layer]]:
     return {key: several for key, several in found.items() if len(several) > 1}
 
 
-def _row(layer: Layer, done: nn.Module | None, tied: dict[int, list[Layer]]) -> QuantizedRow:
+def _row(layer: Layer, held: Held | None, tied: dict[int, list[Layer]]) -> QuantizedRow:
     weight = layer.module.get_parameter("weight").detach()
     before = weight.numel() * weight.element_size()
     notes = [layer.note] if layer.note else []
@@ -149,7 +156,7 @@ def _row(layer: Layer, done: nn.Module | None, tied: dict[int, list[Layer]]) -> 
         same = (other.scheme, other.padding) == (layer.scheme, layer.padding)
         verb = "tied with" if same else "untied from"
         notes.append(f"{verb} {other.path}" + ("" if same else ", stored twice"))
-    noise, after = (None, before) if done is None else _measured(weight, done)
+    noise, after = held or (None, before)
     return QuantizedRow(
         module=layer.path,
         kind=type(layer.module).__name__,
@@ -163,10 +170,9 @@ def _row(layer: Layer, done: nn.Module | None, tied: dict[int, list[Layer]]) -> 
     )
 
 
-def _measured(weight: Tensor, done: nn.Module) -> tuple[float | None, int]:
-    """SQNR of the weight in dB, and bytes of data and scales."""
+def _measured(weight: Tensor, done: nn.Module) -> Held:
     inner = done.inner if isinstance(done, PaddedLinear) else done
-    if isinstance(inner, QuantizedEmbedding):
+    if isinstance(inner, PackedEmbedding):
         with torch.no_grad():
             back = inner(torch.arange(inner.num_embeddings))
         return sqnr(weight, back), _nbytes(inner.get_buffer("data"), inner.get_buffer("scale"))

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch.utils import _pytree as pytree
+
+from cede.quant.noise import sqnr
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -81,13 +82,3 @@ def _outputs(
 
 def _copied(value: Any) -> Any:
     return value.clone() if isinstance(value, torch.Tensor) else value
-
-
-def sqnr(wanted: torch.Tensor, got: torch.Tensor) -> float:
-    """Signal to quantization noise in dB; infinite where there is no noise."""
-    wanted = wanted.to(torch.float64)
-    noise = float((wanted - got.to(torch.float64)).square().sum())
-    signal = float(wanted.square().sum())
-    if noise == 0.0:
-        return math.inf
-    return 10 * math.log10(signal / noise) if signal else -math.inf

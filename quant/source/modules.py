@@ -83,7 +83,7 @@ class PaddedLinear(nn.Module):
         return found
 
 
-class QuantizedEmbedding(nn.Module):
+class PackedEmbedding(nn.Module):
     """An embedding that is stored in 2, 4 or 8 bits.
 
     Args:

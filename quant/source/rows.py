@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-import math
 from dataclasses import asdict, dataclass
 
+from cede.quant.noise import decibel, finite
 from cede.reporting.render import Table, as_markdown, as_text, quantity
 
 
@@ -70,7 +70,7 @@ class QuantizationReport:
         return (
             f"{len(done)} of {len(self.rows)} modules quantized,"
             f" {quantity(before, 'B')} of weights -> {quantity(after, 'B')}"
-            + ("" if self.output_sqnr is None else f", outputs {_decibel(self.output_sqnr)}")
+            + ("" if self.output_sqnr is None else f", outputs {decibel(self.output_sqnr)}")
         )
 
     def text(self, width: int | None = None) -> str:
@@ -85,7 +85,7 @@ class QuantizationReport:
         """The rows, with a schema."""
         data = {
             "schema": 1,
-            "output_sqnr": _finite(self.output_sqnr),
+            "output_sqnr": finite(self.output_sqnr),
             "modules": [_plain(row) for row in self.rows],
         }
         return json.dumps(data, indent=1, ensure_ascii=False) + "\n"
@@ -108,8 +108,8 @@ class QuantizationReport:
                     str(row.group) if row.group else "row" if row.scheme else "-",
                     quantity(row.bytes_before, "B"),
                     quantity(row.bytes_after, "B"),
-                    _decibel(row.sqnr),
-                    *((_decibel(row.output_sqnr),) if extra else ()),
+                    decibel(row.sqnr),
+                    *((decibel(row.output_sqnr),) if extra else ()),
                     row.note,
                 )
                 for row in self.rows
@@ -118,14 +118,5 @@ class QuantizationReport:
         )
 
 
-def _decibel(value: float | None) -> str:
-    return "-" if value is None else f"{value:.1f} dB"
-
-
 def _plain(row: QuantizedRow) -> dict[str, object]:
-    return {**asdict(row), "sqnr": _finite(row.sqnr), "output_sqnr": _finite(row.output_sqnr)}
-
-
-def _finite(value: float | None) -> float | None:
-    """JSON has no infinity: no noise is null, as is what was not measured."""
-    return value if value is not None and math.isfinite(value) else None
+    return {**asdict(row), "sqnr": finite(row.sqnr), "output_sqnr": finite(row.output_sqnr)}
