@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from cede.lowering.constants import constants, value_of
 from cede.types import Claim, Keep, Ref, Refusal
 
 if TYPE_CHECKING:
@@ -48,14 +49,13 @@ class WeightOnly:
         import torch
 
         keep = self.inner.keeps(program)
-        values = _Values(program.exported)
         linear = torch.ops.aten.linear.default
         ops = keep.ops if linear in keep.ops else (*keep.ops, linear)
         accepts = keep.accepts
 
         def accepted(node: Any) -> bool:
             if _weight(node, linear) is not None:
-                return values.expressible(node)
+                return _expressible(node, program.exported)
             return node.target in keep.ops and (accepts is None or accepts(node))
 
         return Keep(ops=ops, accepts=accepted, certain=keep.certain)
@@ -101,44 +101,36 @@ def _per_channel(op: Op, graph: OpGraph) -> bool:
     if fact is None or fact.dtype != "int8" or fact.rank != 2:
         return False
     given = dict(op.args)
-    bounds = given.get("quant_min"), given.get("quant_max")
-    even = isinstance(fact.shape[1], int) and fact.shape[1] % 2 == 0
-    fits = bounds in _INT8 or (bounds == _INT4 and even)
+    fits = _fits(given.get("quant_min"), given.get("quant_max"), fact.shape[1])
     return op.target == PER_CHANNEL and given.get("axis") == 0 and fits
 
 
-class _Values:
-    """Looks at the constants of an ATen program: here they are real, at claiming they are not."""
+def _fits(low: Any, high: Any, columns: Any) -> bool:
+    """Whether XNNPACK has weights of these bounds: int8, and int4 in pairs."""
+    even = isinstance(columns, int) and columns % 2 == 0
+    return (low, high) in _INT8 or ((low, high) == _INT4 and even)
 
-    def __init__(self, program: Any) -> None:
-        signature = program.graph_signature
-        self._program = program
-        self._targets = {
-            **signature.inputs_to_parameters,
-            **signature.inputs_to_buffers,
-            **signature.inputs_to_lifted_tensor_constants,
-        }
 
-    def expressible(self, linear: Any) -> bool:
-        """Whether the weight of a linear node has one scale a row, and zero points of 0."""
-        weight = linear.args[1]
-        if len(linear.args) > 2 and linear.args[2] is not None:
-            return False
-        if len(weight.users) != 1 or linear.args[0].meta["val"].dtype.itemsize != 4:
-            return False
-        if "dequantize" in str(linear.args[0].target):
-            return False
-        data, _, zeros, axis, *bounds = weight.args[:6]
-        fits = axis == 0 and tuple(bounds) in (*_INT8, _INT4)
-        return fits and data.op == "placeholder" and self._zero(zeros)
+def _expressible(linear: Any, program: Any) -> bool:
+    """Whether a linear node of an ATen program will be claimed with its weight's dequantize.
 
-    def _zero(self, node: Any) -> bool:
-        target = self._targets.get(node.name) if node is not None else None
-        if target is None:
-            return False
-        found = self._program.state_dict.get(target)
-        found = self._program.constants.get(target) if found is None else found
-        return found is not None and not bool(found.any())
+    Here constants are real, at claiming they are not: so it is here that zero points must be 0.
+    """
+    weight, x = linear.args[1], linear.args[0]
+    if len(linear.args) > 2 and linear.args[2] is not None:
+        return False
+    if len(weight.users) != 1 or str(x.meta["val"].dtype) != "torch.float32":
+        return False
+    data, _, zeros, axis, low, high = weight.args[:6]
+    value, held = data.meta["val"], constants(program)
+    return (
+        "dequantize" not in str(x.target)
+        and (axis, str(value.dtype), value.dim()) == (0, "torch.int8", 2)
+        and _fits(low, high, value.shape[1])
+        and data.name in held
+        and getattr(zeros, "name", "") in held
+        and not bool(value_of(program, held[zeros.name]).any())
+    )
 
 
 def _weight(node: Any, linear: Any) -> Any | None:

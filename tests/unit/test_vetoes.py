@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import torch
+from executorch.exir import to_edge_transform_and_lower
 from torch import nn
 from torchao.quantization import (
     Int8DynamicActivationIntxWeightConfig,
@@ -282,3 +283,31 @@ def test_a_constant_that_is_packed_has_no_other_reader(how: str, tmp_path: Path)
     got = torch.load(files[2])
     for mine, theirs in zip(got, made(x), strict=True):
         torch.testing.assert_close(mine, theirs.detach())
+
+
+@pytest.mark.parametrize("columns", [62, 63])
+def test_an_int4_weight_is_kept_whole_only_where_it_will_be_claimed(columns: int) -> None:
+    class Four(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            generator = torch.Generator().manual_seed(0)
+            data = torch.randint(-8, 8, (8, columns), generator=generator, dtype=torch.int8)
+            self.register_buffer("data", data)
+            self.register_buffer("scale", torch.rand(8, generator=generator) + 0.5)
+            self.register_buffer("zeros", torch.zeros(8, dtype=torch.int64))
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            weight = torch.ops.quantized_decomposed.dequantize_per_channel.default(
+                self.data, self.scale, self.zeros, 0, -8, 7, torch.int8
+            )
+            return nn.functional.linear(x, weight)
+
+    made, x = Four().eval(), torch.randn(3, columns)
+    import executorch.kernels.quantized  # noqa: F401  a script emits with its own imports
+
+    # in an existing script an op that is kept whole and then left would be fatal
+    ours = api.partitioner("xnnpack")
+    edge = to_edge_transform_and_lower(torch.export.export(made, (x,)), partitioner=[ours])
+    assert ours.plan is not None
+    assert bool(ours.plan.kept) == (columns % 2 == 0)
+    run_close(made, x, made(x), edge.to_executorch())

@@ -16,6 +16,7 @@ import torch
 from torch.export.graph_signature import InputKind, InputSpec, TensorArgument
 
 from cede.errors import CedeError, LoweringError
+from cede.lowering.constants import constants, value_of
 from cede.types import block_bytes
 
 if TYPE_CHECKING:
@@ -94,11 +95,11 @@ def is_encoded(op: object) -> bool:
 
 def encoded_ops(program: ExportedProgram) -> Iterator[Node]:
     """The ops of the top graph that compute with an encoded constant."""
-    constants = _constants(program)
+    held = _constants(program)
     for node in program.graph.nodes:
         if node.op == "call_function" and is_encoded(node.target):
             weight = _arguments(node)["weight"]
-            if weight.name in constants:
+            if weight.name in held:
                 yield node
 
 
@@ -160,21 +161,9 @@ def _arguments(node: Node) -> dict[str, Any]:
 
 
 def _constants(program: ExportedProgram) -> dict[str, str]:
-    """Names of placeholders that no caller gives and nothing writes, with their targets."""
-    signature = program.graph_signature
-    written = set(signature.buffers_to_mutate.values())
-    found = {
-        **signature.inputs_to_parameters,
-        **signature.inputs_to_buffers,
-        **signature.inputs_to_lifted_tensor_constants,
-    }
-    return {name: target for name, target in found.items() if target not in written}
-
-
-def _value(program: ExportedProgram, target: str) -> torch.Tensor:
-    held = program.state_dict if target in program.state_dict else program.constants
-    value: torch.Tensor = held[target]
-    return value.detach()
+    """Those that nothing writes."""
+    written = set(program.graph_signature.buffers_to_mutate.values())
+    return {name: target for name, target in constants(program).items() if target not in written}
 
 
 def _decode(
@@ -186,7 +175,7 @@ def _decode(
     why: Callable[[str], str],
 ) -> Decoded:
     target = _constants(program)[weight.name]
-    data = _value(program, target)
+    data = value_of(program, target)
     values = _decoded_values(host, name, data, target)
     placeholder = _add_buffer(program, weight, f"{target}_float32", values)
     for node in users:
@@ -258,13 +247,13 @@ def _replace(program: ExportedProgram, node: Node, weight: Node) -> None:
 def _drop_unread(program: ExportedProgram, weights: set[Node]) -> None:
     """Take out the bytes that nothing reads any more, and other names of the same bytes."""
     targets = _constants(program)
-    gone = {_value(program, targets[node.name]).data_ptr() for node in weights if not node.users}
+    gone = {value_of(program, targets[node.name]).data_ptr() for node in weights if not node.users}
     signature = program.graph_signature
     for node in list(program.graph.nodes):
         if node.op != "placeholder" or node.users or node.name not in targets:
             continue
         target = targets[node.name]
-        if _value(program, target).data_ptr() in gone:
+        if value_of(program, target).data_ptr() in gone:
             program.graph.erase_node(node)
             kept = [s for s in signature.input_specs if getattr(s.arg, "name", "") != node.name]
             signature.input_specs[:] = kept

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch.export.graph_signature import OutputKind
 
+from cede.lowering.constants import constants
+
 if TYPE_CHECKING:
     from torch.export import ExportedProgram
     from torch.fx import Node
@@ -64,22 +66,13 @@ def _lay_out(program: ExportedProgram) -> None:
                 node.meta["val"] = node.meta["val"].contiguous()
 
 
-def _constants(program: ExportedProgram) -> set[str]:
-    signature = program.graph_signature
-    return {
-        *signature.inputs_to_parameters,
-        *signature.inputs_to_buffers,
-        *signature.inputs_to_lifted_tensor_constants,
-    }
-
-
 def _listed_constants(program: ExportedProgram) -> dict[str, list[str]]:
     """Constants with several users, and the names of those that have it in a list."""
     # A buffer may be written through a view, which the signature doesn't tell yet.
-    constants = _constants(program) - set(program.graph_signature.inputs_to_buffers)
+    held = constants(program).keys() - set(program.graph_signature.inputs_to_buffers)
     found = {}
     for node in program.graph.nodes:
-        if node.op == "placeholder" and node.name in constants and len(node.users) > 1:
+        if node.op == "placeholder" and node.name in held and len(node.users) > 1:
             users = [user.name for user in node.users if _in_list(node, user)]
             if users:
                 found[node.name] = users
@@ -118,11 +111,11 @@ def _part_lists(program: ExportedProgram, listed: dict[str, list[str]]) -> None:
 
 def _returned_constants(program: ExportedProgram) -> set[str]:
     signature = program.graph_signature
-    constants = _constants(program)
+    held = constants(program)
     return {
         spec.arg.name
         for spec in signature.output_specs
-        if spec.kind is OutputKind.USER_OUTPUT and getattr(spec.arg, "name", None) in constants
+        if spec.kind is OutputKind.USER_OUTPUT and getattr(spec.arg, "name", None) in held
     }
 
 
