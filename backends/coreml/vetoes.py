@@ -7,7 +7,6 @@ executing it.
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 
 from cede.backends.coreml.arguments import unfit
@@ -21,7 +20,6 @@ if TYPE_CHECKING:
 _DTYPES = ("float32", "float16", "int64", "int32", "int16", "bool", "SymInt", "SymBool")
 _RANK = 5
 _LARGEST = 2**31 - 1
-_UNBACKED = re.compile(r"\bu\d+")
 
 
 def arguments(claim: Claim, graph: OpGraph) -> Reason | None:
@@ -52,7 +50,7 @@ def _tensor(op: Op, fact: TensorFact) -> Reason | None:
         return Reason(
             code=Code.SHAPE, detail=f"Core ML has tensors of rank up to {_RANK}, this is {fact}"
         )
-    if any(_UNBACKED.search(str(size)) for size in fact.shape):
+    if fact.unbacked:
         return Reason(
             code=Code.DYNAMIC_SHAPE,
             detail=f"{fact} has a size that depends on data, which no delegate's border can have",

@@ -6,7 +6,6 @@ here was found by lowering the op alone, reading the program back and executing 
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 
 from cede.types import Code, Reason, Ref
@@ -15,8 +14,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from cede.types import Claim, Op, OpGraph, TensorFact
-
-_UNBACKED = re.compile(r"\bu\d+")
 
 
 def arguments(claim: Claim, graph: OpGraph) -> Reason | None:
@@ -35,7 +32,7 @@ def sizes(claim: Claim, graph: OpGraph) -> Reason | None:
         op = graph.op(id)
         given = [fact for used in op.inputs if (fact := graph.fact(used)) is not None]
         for fact in (*given, *op.outputs):
-            if any(_UNBACKED.search(str(size)) for size in fact.shape):
+            if fact.unbacked:
                 return Reason(
                     code=Code.DYNAMIC_SHAPE, detail=f"{fact} has a size that depends on data"
                 )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Any
 
 from cede.types import Claim, Code, Keep, Reason, Refusal
@@ -13,7 +12,6 @@ if TYPE_CHECKING:
     from cede.types import Op, OpGraph, Program
 
 NAME = "reference"
-_UNBACKED = re.compile(r"\bu\d+")
 _NUMBERS = ("SymInt", "SymFloat", "SymBool")
 
 
@@ -54,7 +52,7 @@ def _unfit(group: list[Op], graph: OpGraph) -> Reason | None:
     for op in group:
         facts = [*op.outputs, *(graph.fact(used) for used in op.inputs)]
         for fact in facts:
-            if fact is not None and any(_UNBACKED.search(str(size)) for size in fact.shape):
+            if fact is not None and fact.unbacked:
                 return Reason(
                     code=Code.DYNAMIC_SHAPE,
                     detail=f"{fact} has a size that depends on data, which no delegate's border"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, TypeAlias
@@ -11,6 +12,8 @@ if TYPE_CHECKING:
 
 Dim: TypeAlias = "int | str"
 """A size: a number, or a symbolic expression such as "s0" or "2*s0"."""
+
+_UNBACKED = re.compile(r"\bu\d+")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,6 +44,11 @@ class TensorFact:
     def dynamic(self) -> bool:
         """Whether any size is symbolic."""
         return any(isinstance(size, str) for size in self.shape)
+
+    @property
+    def unbacked(self) -> bool:
+        """Whether a size depends on data, so that no delegate's border can have it."""
+        return any(_UNBACKED.search(size) for size in self.shape if isinstance(size, str))
 
     def __str__(self) -> str:
         return f"{self.dtype}[{','.join(map(str, self.shape))}]"
