@@ -1,4 +1,4 @@
-"""Writing a file whole or not at all."""
+"""Writing a file whole or not at all, and reading a text."""
 
 from __future__ import annotations
 
@@ -8,8 +8,12 @@ import secrets
 import stat
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from cede.errors import LoweringError
+from cede.errors import ConfigError, LoweringError
+
+if TYPE_CHECKING:
+    from importlib.resources.abc import Traversable
 
 STANDARD = {"/dev/stdout": 1, "/dev/stderr": 2}
 
@@ -33,6 +37,16 @@ def write_whole(path: Path, data: bytes) -> None:
     except (OSError, RuntimeError) as error:  # RuntimeError: a loop of links, before Python 3.13
         reason = getattr(error, "strerror", None) or error
         raise LoweringError(f"{path}: can't be written: {reason}") from None
+
+
+def read_text(file: Path | Traversable) -> str:
+    """A UTF-8 text. Raises ConfigError, naming the file, where it can't be read."""
+    try:
+        return file.read_text(encoding="utf-8")
+    except OSError as error:
+        raise ConfigError(f"{file}: can't be read: {error.strerror or error}") from None
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{file}: not UTF-8 at byte {error.start}") from None
 
 
 def is_special(path: Path) -> bool:

@@ -200,15 +200,10 @@ class Job:
 
 
 def _read_plan(path: Path) -> Plan:
+    from cede.files import read_text
     from cede.planning import Plan
 
-    try:
-        text = path.read_text(encoding="utf-8")
-    except OSError as error:
-        raise ConfigError(f"{path}: can't be read: {error.strerror}") from None
-    except UnicodeDecodeError as error:
-        raise ConfigError(f"{path}: not UTF-8 at byte {error.start}") from None
-    return Plan.from_json(text, str(path))
+    return Plan.from_json(read_text(path), str(path))
 
 
 def _agree(plan: Plan, path: Path, config: Config) -> None:

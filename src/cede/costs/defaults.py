@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from cede.costs.fields import Node, rates_of
 from cede.errors import ConfigError
+from cede.files import read_text
 from cede.types import Costs
 
 if TYPE_CHECKING:
@@ -48,11 +49,8 @@ def default_costs(backends: Mapping[str, Rates | None]) -> Costs:
 def _read(file: Traversable | Path) -> object:
     import yaml
 
+    text = read_text(file)
     try:
-        return yaml.safe_load(file.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise ConfigError(f"{file}: can't be read: {error.strerror or error}") from None
-    except UnicodeDecodeError as error:
-        raise ConfigError(f"{file}: not UTF-8 at byte {error.start}") from None
+        return yaml.safe_load(text)
     except yaml.YAMLError as error:
         raise ConfigError(f"{file}: not YAML: {str(error).splitlines()[0]}") from None

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from cede.costs.fields import Node, plain, rates_of
 from cede.errors import ConfigError
+from cede.files import read_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -60,13 +61,7 @@ def load_profile(path: Path | str) -> Profile:
         ConfigError: it can't be read, is no JSON, has another schema, or a field is missing or
             wrong; names the file and the field.
     """
-    try:
-        text = Path(path).read_text(encoding="utf-8")
-    except OSError as error:
-        raise ConfigError(f"{path}: can't be read: {error.strerror or error}") from None
-    except UnicodeDecodeError as error:
-        raise ConfigError(f"{path}: not UTF-8 at byte {error.start}") from None
-    return read_profile(text, str(path))
+    return read_profile(read_text(Path(path)), str(path))
 
 
 def read_profile(text: str, origin: str = "profile") -> Profile:

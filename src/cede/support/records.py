@@ -8,6 +8,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 from cede.errors import ConfigError
+from cede.files import read_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -146,10 +147,9 @@ def read_support(path: Path) -> Support:
     Raises:
         ConfigError: no such file, or something else is in it.
     """
+    text = read_text(path)
     try:
-        found = json.loads(path.read_text())
-    except OSError as error:
-        raise ConfigError(f"{path}: can't be read: {error.strerror or error}") from None
+        found = json.loads(text)
     except ValueError as error:
         raise ConfigError(f"{path}: is no JSON: {error}") from None
     if not isinstance(found, dict) or found.get("schema") != SCHEMA or "cells" not in found:
