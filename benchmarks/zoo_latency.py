@@ -29,7 +29,7 @@ from tests.zoo import ZOO
 
 import cede
 from cede.costs import predicted
-from cede.types import Delegation, Part
+from cede.types import Delegation, Part, Settlement
 
 
 class _Telling(XnnpackPartitioner):
@@ -60,13 +60,6 @@ class Way:
     data: bytes
 
 
-@dataclass(frozen=True)
-class Settled:
-    """Delegations, as predictions take them."""
-
-    delegations: tuple[Delegation, ...]
-
-
 def programs(name: str, settles: list[str], costs: str) -> tuple[tuple[Any, ...], dict[str, Way]]:
     """Inputs, and the program of each way."""
     model, args = ZOO[name]()
@@ -87,7 +80,9 @@ def programs(name: str, settles: list[str], costs: str) -> tuple[tuple[Any, ...]
         lowered = cede.lower(program, config=config)
         took, plan = time.perf_counter() - begin, lowered.plan
         if "stock" not in made:  # the facts are the same for all
-            guess = predicted(lowered.graph, Settled(stock.delegations), plan.costs).seconds
+            guess = predicted(
+                lowered.graph, Settlement(delegations=stock.delegations), plan.costs
+            ).seconds
             made["stock"] = Way(len(stock.delegations), seconds, guess, data)
         guess = predicted(lowered.graph, plan, plan.costs).seconds
         made[settle] = Way(len(plan.delegations), took, guess, lowered.buffer)

@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     from cede.types import Backend, Delegation
 
 
-_HALF = {torch.bfloat16: 1.6e-2, torch.float16: 2e-3}
+HALF = {torch.bfloat16: 1.6e-2, torch.float16: 2e-3}
+"""Rounding of half precision, relative."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -258,7 +259,7 @@ def _difference(
     distance = torch.where(same, 0.0, (first - second).abs())
     if other.is_floating_point():
         # A half-precision result can't be closer than its own rounding.
-        rounding = _HALF.get(other.dtype, 0.0)
+        rounding = HALF.get(other.dtype, 0.0)
         rtol = max(tolerance.rtol, rounding)
         allowed = max(tolerance.atol, rounding) + rtol * second.abs()
         close = bool((same | (distance <= allowed) & second.isfinite()).all())

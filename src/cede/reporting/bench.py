@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from cede.costs import seconds
-from cede.reporting.render import Table, as_markdown, as_text, foreseen, seen
+from cede.reporting.render import Table, as_markdown, as_text, foreseen, seen, spelt
 
 if TYPE_CHECKING:
     from cede.reporting.records import Report, Row
@@ -84,11 +84,7 @@ def _kernels(report: Report) -> Table:
 
 def _both(guess: float | None, took: float | None) -> tuple[str, str, str]:
     ratio = f"{guess / took:.2f}" if guess is not None and took else "-"
-    return (
-        "-" if guess is None else seconds(guess),
-        "-" if took is None else seconds(took),
-        ratio,
-    )
+    return spelt(guess), spelt(took), ratio
 
 
 def _span(modules: list[str]) -> str:

@@ -112,7 +112,7 @@ def _delegates(report: Report) -> Table:
                 quantity(given.flops),
                 quantity(given.bytes_in, "B"),
                 quantity(given.bytes_out, "B"),
-                *(_spelt(getattr(given, f"{name}_seconds")) for name in extra),
+                *(spelt(getattr(given, f"{name}_seconds")) for name in extra),
                 given.ends,
             )
             for given in report.by_delegate
@@ -121,7 +121,8 @@ def _delegates(report: Report) -> Table:
     )
 
 
-def _spelt(took: float | None) -> str:
+def spelt(took: float | None) -> str:
+    """Seconds as words; "-" where there are none."""
     return "-" if took is None else seconds(took)
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from cede import api
+from cede.checking import HALF
 from cede.config import LimitsConfig, PolicyConfig
 from cede.errors import CedeError, LoweringError
 from cede.host import Host
@@ -30,9 +31,6 @@ Answered = tuple[Answer, str, str]
 
 Ended = tuple[Outcome, str]
 """Outcome and detail."""
-
-HALF = {torch.float16: 2e-3, torch.bfloat16: 1.6e-2}
-"""Rounding of half precision, relative to the largest output."""
 
 
 def only(config: Config, backend: str) -> Config:
@@ -192,6 +190,7 @@ def _compare(
         distance = torch.nan_to_num((mine.double() - other.double()).abs(), nan=0.0, posinf=0.0)
         worst = max(worst, distance.max().item())
         rounding = HALF.get(other.dtype, 0.0)
+        # relative to the largest output
         scale = max(1.0, torch.nan_to_num(other.double(), posinf=0, neginf=0).abs().max().item())
         exact = not other.is_floating_point()
         try:

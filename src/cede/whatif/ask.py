@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from cede.config import SelectorConfig
@@ -12,7 +12,7 @@ from cede.errors import ConfigError
 from cede.nearest import suggestion
 from cede.policy import chosen, nearest
 from cede.reporting.totals import totals
-from cede.types import Claim
+from cede.types import Claim, Settlement
 from cede.whatif.records import Comparison
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ def compared(asked: Asked, answers: Sequence[Answers], change: str) -> Compariso
     old, new = _taken(asked.plan.delegations), _taken(after)
     costs = asked.plan.costs
     then, now = (
-        None if costs is None else predicted(graph, _Settled(given), costs).seconds
+        None if costs is None else predicted(graph, Settlement(delegations=given), costs).seconds
         for given in (asked.plan.delegations, after)
     )
     return Comparison(
@@ -89,13 +89,6 @@ def compared(asked: Asked, answers: Sequence[Answers], change: str) -> Compariso
         seconds_before=then,
         seconds_after=now,
     )
-
-
-@dataclass(frozen=True, slots=True)
-class _Settled:
-    """Delegations alone, as predictions need them."""
-
-    delegations: tuple[Delegation, ...]
 
 
 def refused_by(asked: Asked, backend: str) -> set[str]:
