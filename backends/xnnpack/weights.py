@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from cede.lowering.constants import constants, value_of
+from cede.constants import constants, value_of
 from cede.types import Claim, Keep, Ref, Refusal
 
 if TYPE_CHECKING:

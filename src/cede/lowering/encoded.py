@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch.export.graph_signature import InputKind, InputSpec, TensorArgument
 
+from cede.constants import constants, value_of
 from cede.errors import CedeError, LoweringError
-from cede.lowering.constants import constants, value_of
 from cede.types import block_bytes
 
 if TYPE_CHECKING:

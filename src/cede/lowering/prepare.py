@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch.export.graph_signature import OutputKind
 
-from cede.lowering.constants import constants
+from cede.constants import constants
 
 if TYPE_CHECKING:
     from torch.export import ExportedProgram
