@@ -87,7 +87,7 @@ def test_json_holds_everything(report: Report) -> None:
     assert data["schema"] == 1
     assert list(data) == [
         "schema", "method", "fingerprint", "partitioners", "backends", "totals", "delegates",
-        "by_type", "by_module", "ops", "warnings",
+        "by_type", "by_module", "ops", "states", "warnings",
     ]  # fmt: skip
     assert data["totals"]["delegated"] == 4
     topk = next(row for row in data["ops"] if row["op"] == "aten_topk_default")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import re
+import warnings
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,7 @@ import torch
 from cede.errors import LoweringError
 from cede.files import write_whole
 from cede.lowering.custom import refusals
+from cede.lowering.memory import memory_use, told
 from cede.lowering.upstream import upstream_error
 from cede.reporting import Report, make_report
 
@@ -59,7 +61,8 @@ class Lowered:
 
     def report(self, timing: Timing | None = None) -> Report:
         """The per-op delegation table, with what `cede.bench` measured if that is given."""
-        return make_report(self.plan, self.graph, timing)
+        memory = memory_use(self.executorch, self.plan.method)
+        return make_report(self.plan, self.graph, timing, memory)
 
 
 def emit(
@@ -78,7 +81,9 @@ def emit(
     _register_left(plan, graph)
     try:
         # The emitter writes buffers in place, also those that a trained weight flows into.
-        with torch.no_grad():
+        with torch.no_grad(), warnings.catch_warnings():
+            # Buffers keep their initial values here (`tags.py`), and the report lists them.
+            warnings.filterwarnings("ignore", message="Mutation on a buffer in the model")
             executorch = edge.to_executorch()
     except Exception as error:
         missing = re.findall(r"'([\w:.]+)'", str(error)) if "out variants" in str(error) else []
@@ -91,7 +96,11 @@ def emit(
         source=source,
         edge=intact,
         executorch=executorch,
-        warnings=(*notes, *_missing_kernels(executorch, plan, graph)),
+        warnings=(
+            *notes,
+            *_missing_kernels(executorch, plan, graph),
+            *told(memory_use(executorch, plan.method)),
+        ),
     )
 
 

@@ -2,6 +2,7 @@
 
 from cede.reporting.explain import explain
 from cede.reporting.make import make_report
+from cede.reporting.memory import LargeValue, MemoryUse, StateTotal
 from cede.reporting.records import (
     Answer,
     DelegateTotal,
@@ -17,10 +18,13 @@ from cede.reporting.strict import require_whole
 __all__ = [
     "Answer",
     "DelegateTotal",
+    "LargeValue",
+    "MemoryUse",
     "ModuleTotal",
     "Outcome",
     "Report",
     "Row",
+    "StateTotal",
     "Totals",
     "TypeTotal",
     "explain",

@@ -70,8 +70,11 @@ def to_json(report: Report) -> str:
         "by_type": [asdict(given) for given in report.by_type],
         "by_module": [asdict(given) for given in report.by_module],
         "ops": [_row(row) for row in report.rows],
+        "states": [asdict(given) for given in report.states],
         "warnings": list(plan.warnings),
     }
+    if report.memory is not None:
+        data["memory"] = asdict(report.memory)
     if (found := report.prediction) is not None:
         data["predicted"] = {
             "seconds": found.seconds,

@@ -6,22 +6,30 @@ from typing import TYPE_CHECKING
 
 from cede.costs import predicted
 from cede.errors import PlanError
+from cede.reporting.memory import states
 from cede.reporting.records import Answer, Outcome, Report, Row
 from cede.reporting.totals import by_delegate, by_module, by_type, totals
 
 if TYPE_CHECKING:
     from cede.costs import Timing
     from cede.planning import Plan
+    from cede.reporting.memory import MemoryUse
     from cede.types import Delegation, Op, OpGraph
 
 
-def make_report(plan: Plan, graph: OpGraph, timing: Timing | None = None) -> Report:
+def make_report(
+    plan: Plan,
+    graph: OpGraph,
+    timing: Timing | None = None,
+    memory: MemoryUse | None = None,
+) -> Report:
     """Tell who took each op and why the others did not.
 
     Args:
         plan: the settled answers.
         graph: the facts that the plan was made from.
         timing: what its program took, if it was run.
+        memory: what its program plans, if it was emitted.
 
     Raises:
         PlanError: the plan was made from another graph.
@@ -54,6 +62,8 @@ def make_report(plan: Plan, graph: OpGraph, timing: Timing | None = None) -> Rep
         graph=graph,
         prediction=prediction,
         timing=timing,
+        states=states(plan, graph),
+        memory=memory,
     )
 
 

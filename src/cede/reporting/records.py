@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from cede.costs import Prediction, Timing
     from cede.planning import Plan
+    from cede.reporting.memory import MemoryUse, StateTotal
     from cede.types import OpGraph, Reason
 
 SCHEMA = 1
@@ -164,6 +165,8 @@ class Report:
         graph: the facts it was made from.
         prediction: seconds of one call, None where the plan has no costs.
         timing: measured seconds of one call, None where the program was not run.
+        states: buffers and inputs that a call writes.
+        memory: what the program plans for the values of a call, None where it was not emitted.
     """
 
     rows: tuple[Row, ...]
@@ -175,6 +178,8 @@ class Report:
     graph: OpGraph = field(repr=False)
     prediction: Prediction | None = None
     timing: Timing | None = None
+    states: tuple[StateTotal, ...] = ()
+    memory: MemoryUse | None = None
 
     @property
     def left(self) -> tuple[Row, ...]:

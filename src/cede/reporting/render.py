@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from cede.costs import Prediction, Timing
+    from cede.reporting.memory import MemoryUse
     from cede.reporting.records import Report, Row, Totals
 
 NARROWEST = 24
@@ -61,27 +62,39 @@ def seen(timing: Timing) -> str:
     return line
 
 
+def planned(memory: MemoryUse) -> str:
+    """One line with the memory for the values of a call."""
+    line = f"{quantity(memory.planned, 'B')} planned for the values of a call"
+    if memory.live == memory.example_live:
+        return line
+    return f"{line}; the example's sizes need {quantity(memory.example_live, 'B')} of it"
+
+
 def text(report: Report, width: int | None = None) -> str:
     """Verdict, delegates, ops, totals and warnings."""
-    tables = [_delegates(report), _ops(report), _modules(report), _types(report)]
+    tables = [
+        _delegates(report), _ops(report), _states(report), _modules(report), _types(report)
+    ]  # fmt: skip
     return _document(report, [as_text(table, width) for table in tables if table.rows], "")
 
 
 def summary(report: Report, width: int | None = None) -> str:
     """Verdict, delegates, and the left ops counted by reason."""
-    tables = [_delegates(report), _reasons(report)]
+    tables = [_delegates(report), _reasons(report), _states(report)]
     return _document(report, [as_text(table, width) for table in tables if table.rows], "")
 
 
 def markdown(report: Report) -> str:
     """The tables of `text`, as Markdown."""
-    tables = [_delegates(report), _ops(report), _modules(report), _types(report)]
+    tables = [
+        _delegates(report), _ops(report), _states(report), _modules(report), _types(report)
+    ]  # fmt: skip
     return _document(report, [as_markdown(table) for table in tables if table.rows], "## ")
 
 
 def markdown_summary(report: Report) -> str:
     """The tables of `summary`, as Markdown."""
-    tables = [_delegates(report), _reasons(report)]
+    tables = [_delegates(report), _reasons(report), _states(report)]
     return _document(report, [as_markdown(table) for table in tables if table.rows], "## ")
 
 
@@ -91,6 +104,8 @@ def _document(report: Report, tables: list[str], head: str) -> str:
         head_lines.append(foreseen(report.prediction))
     if report.timing is not None:
         head_lines.append(seen(report.timing))
+    if report.memory is not None:
+        head_lines.append(planned(report.memory))
     parts = ["\n".join(head_lines), *tables]
     if report.plan.warnings:
         parts.append("\n".join([f"{head}Warnings", *(f"- {w}" for w in report.plan.warnings)]))
@@ -179,6 +194,26 @@ def _types(report: Report) -> Table:
         header=("op type", "delegated", "non-delegated"),
         rows=[*rows, ("Total", str(inside), str(outside))] if rows else [],
         right=frozenset({1, 2}),
+        wraps=False,
+    )
+
+
+def _states(report: Report) -> Table:
+    return Table(
+        title="State",
+        header=("written", "held by", "dtype/shape", "bytes", "initial value", "new value"),
+        rows=[
+            (
+                given.name,
+                given.owner or "the program",
+                given.tensor,
+                quantity(given.bytes, "B"),
+                given.initial,
+                f"of {given.written}, copied back",
+            )
+            for given in report.states
+        ],
+        right=frozenset({3}),
         wraps=False,
     )
 
