@@ -11,38 +11,47 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from cede.settle.index import Feeds
 
 
-def levels(feeds: Feeds, keys: list[int], key: int) -> list[int]:
+def levels(feeds: Feeds, keys: list[int], key: int, order: Sequence[int]) -> list[int]:
     """The level of every node for one key.
 
     Args:
-        feeds: producers of each node; nodes are in topological order.
+        feeds: producers of each node.
         keys: who takes each node, -1 for nobody.
         key: the taker that is labelled; all others count as not taken.
+        order: the nodes, topologically sorted.
     """
-    level: list[int] = []
-    after: list[int] = []  # the level that a reader which isn't taken stands on
-    for node, producers in enumerate(feeds):
-        top = 0
+    level = [0] * len(feeds)
+    after = [0] * len(feeds)  # the level that a reader which isn't taken stands on
+    for node in order:
+        top, producers = 0, feeds[node]
         if keys[node] == key:
             for p in producers:
                 if level[p] > top:
                     top = level[p]
-            after.append(top + 1)
+            after[node] = top + 1
         else:
             for p in producers:
                 if after[p] > top:
                     top = after[p]
-            after.append(top)
-        level.append(top)
+            after[node] = top
+        level[node] = top
     return level
 
 
 def label(feeds: Feeds, keys: list[int], key: int) -> list[int]:
-    """The delegate of every node, numbered from 0 without gaps, -1 for nodes not taken."""
-    level = levels(feeds, keys, key)
+    """The delegate of every node, numbered from 0 without gaps, -1 for nodes not taken.
+
+    Args:
+        feeds: producers of each node; nodes are in topological order.
+        keys: who takes each node, -1 for nobody.
+        key: the taker.
+    """
+    level = levels(feeds, keys, key, range(len(feeds)))
     numbers: dict[int, int] = {}
     return [
         numbers.setdefault(level[n], len(numbers)) if taken == key else -1

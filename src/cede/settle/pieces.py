@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import groupby
 from typing import TYPE_CHECKING
 
 from cede.errors import PluginError
@@ -85,15 +86,11 @@ def _ordered(pieces: list[Piece], size: int) -> list[Piece]:
         return piece.rank * size + (piece.core or piece.picks)[0]
 
     pieces.sort(key=start)
-    i = 0
-    while i < len(pieces):
-        j = i + 1
-        while j < len(pieces) and start(pieces[j]) == start(pieces[i]):
-            j += 1
-        if j - i > 1:
-            pieces[i:j] = sorted(pieces[i:j], key=Piece.tie)
-        i = j
-    return pieces
+    made: list[Piece] = []
+    for _, same in groupby(pieces, start):
+        tied = list(same)
+        made += sorted(tied, key=Piece.tie) if len(tied) > 1 else tied
+    return made
 
 
 def _divided(claim: Claim, rank: int, ops: list[int], index: Index) -> Iterable[Piece]:

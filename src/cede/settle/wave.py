@@ -23,7 +23,7 @@ from cede.settle.label import levels
 from cede.settle.turns import in_turn
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from cede.settle.index import Feeds
 
@@ -41,7 +41,7 @@ def wave(feeds: Feeds, keys: list[int], count: int) -> list[int]:
     """
     fewest, best = len(feeds) + 1, keys
     floor = 0
-    for attempt in (_forwards, _backwards, _in_turn):
+    for attempt in (_from_both_ends, _in_turn):
         for runs, groups, least in attempt(feeds, keys, count):
             floor = max(floor, least)
             if runs < fewest:
@@ -51,18 +51,16 @@ def wave(feeds: Feeds, keys: list[int], count: int) -> list[int]:
     return best
 
 
-def _forwards(feeds: Feeds, keys: list[int], count: int) -> Iterator[Attempt]:
-    ground = _Ground(feeds, keys, count)
+def _from_both_ends(feeds: Feeds, keys: list[int], count: int) -> Iterator[Attempt]:
+    ground = _Ground(feeds, readers(feeds), keys, count, range(len(feeds)))
+    yield from _both(ground)
+    yield from _both(ground.turned())
+
+
+def _both(ground: _Ground) -> Iterator[Attempt]:
     for bonus in (0, 1):
         runs, groups = _Run(ground, bonus).go()
         yield runs, groups, ground.floor
-
-
-def _backwards(feeds: Feeds, keys: list[int], count: int) -> Iterator[Attempt]:
-    last = len(feeds) - 1
-    turned = [[last - reader for reader in of] for of in reversed(readers(feeds))]
-    for runs, groups, floor in _forwards(turned, keys[::-1], count):
-        yield runs, groups[::-1], floor
 
 
 def _in_turn(feeds: Feeds, keys: list[int], count: int) -> Iterator[Attempt]:
@@ -73,42 +71,56 @@ class _Ground:
     """What all runs over one graph share; nothing in it changes.
 
     Attributes:
-        level: the level of each node among those of its key.
+        order: the nodes, topologically sorted.
+        slot: per taken node a number for its level among those of its key.
         height: delegates on the longest way from each node to the end.
+        left: per slot the number of its nodes.
+        blocked: per slot the number of edges into its nodes from other takers.
+        starts: per key its first slot; the slots of a key follow one another by level.
         floor: fewer runs than this can't be: what every key needs if it were alone.
     """
 
-    __slots__ = ("blocked", "count", "feeds", "floor", "height", "keys", "left", "level", "reads")
+    __slots__ = (
+        "blocked", "count", "feeds", "floor", "height", "keys", "left", "order", "reads", "slot",
+        "starts",
+    )  # fmt: skip
 
-    def __init__(self, feeds: Feeds, keys: list[int], count: int) -> None:
-        self.feeds, self.keys, self.count = feeds, keys, count
-        self.reads = readers(feeds)
-        self.level = [0] * len(feeds)
-        self.left: list[list[int]] = []
-        self.blocked: list[list[int]] = []
+    def __init__(
+        self, feeds: Feeds, reads: Feeds, keys: list[int], count: int, order: Sequence[int]
+    ) -> None:
+        self.feeds, self.reads, self.keys, self.count, self.order = feeds, reads, keys, count, order
+        self.slot = [-1] * len(feeds)
+        self.left: list[int] = []
+        self.blocked: list[int] = []
+        self.starts: list[int] = []
         for key in range(count):
             self._measure(key)
-        self.floor = sum(map(len, self.left))
+        self.floor = len(self.left)
         self.height = self._heights()
 
+    def turned(self) -> _Ground:
+        """The same graph seen from its other end."""
+        return _Ground(self.reads, self.feeds, self.keys, self.count, self.order[::-1])
+
     def _measure(self, key: int) -> None:
-        # Per level of the key: how many nodes, and how many edges into them from other takers.
-        alone = levels(self.feeds, self.keys, key)
-        mine = [node for node, taken in enumerate(self.keys) if taken == key]
-        places = {level: i for i, level in enumerate(sorted({alone[node] for node in mine}))}
+        keys, slot, start = self.keys, self.slot, len(self.left)
+        alone = levels(self.feeds, keys, key, self.order)
+        mine = [node for node, taken in enumerate(keys) if taken == key]
+        places = {level: start + i for i, level in enumerate(sorted({alone[n] for n in mine}))}
         left, blocked = [0] * len(places), [0] * len(places)
         for node in mine:
-            level = self.level[node] = places[alone[node]]
-            left[level] += 1
+            slot[node] = place = places[alone[node]]
+            left[place - start] += 1
             for producer in self.feeds[node]:
-                if self.keys[producer] != key:
-                    blocked[level] += 1
-        self.left.append(left)
-        self.blocked.append(blocked)
+                if keys[producer] != key:
+                    blocked[place - start] += 1
+        self.starts.append(start)
+        self.left += left
+        self.blocked += blocked
 
     def _heights(self) -> list[int]:
         keys, height = self.keys, [0] * len(self.feeds)
-        for node in range(len(height) - 1, -1, -1):
+        for node in reversed(self.order):
             key = keys[node]
             best = int(key >= 0)
             for reader in self.reads[node]:
@@ -126,19 +138,21 @@ class _Run:
 
     def __init__(self, ground: _Ground, bonus: int) -> None:
         self.ground, self.bonus = ground, bonus
-        self.left = [list(row) for row in ground.left]
-        self.blocked = [list(row) for row in ground.blocked]
-        self.low = [0] * ground.count
-        self.score = [0] * ground.count
-        self.ready: list[list[int]] = [[] for _ in range(ground.count + 1)]  # the last: fallback
-        self.waiting = [len(producers) for producers in ground.feeds]
+        self.left, self.blocked = ground.left.copy(), ground.blocked.copy()
+        self.low = ground.starts.copy()
+        self.score = [0] * (ground.count + 1)  # the last, here and in ready: fallback
+        self.ready: list[list[int]] = [[] for _ in range(ground.count + 1)]
+        self.waiting = list(map(len, ground.feeds))
         self.group = [-1] * len(ground.feeds)
 
     def go(self) -> tuple[int, list[int]]:
         """The number of runs, and the run of every node (-1: fallback)."""
-        for node, producers in enumerate(self.ground.feeds):
-            if not producers:
-                self._push(node)
+        ground = self.ground
+        for node in ground.order:
+            if not self.waiting[node]:
+                key = ground.keys[node]
+                self.ready[key].append(node)
+                self.score[key] = max(self.score[key], ground.height[node])
         runs = 0
         while True:
             self._drain(-1, -1)
@@ -148,40 +162,37 @@ class _Run:
             self._drain(key, runs)
             runs += 1
 
-    def _push(self, node: int) -> None:
-        key = self.ground.keys[node]
-        self.ready[key].append(node)
-        if key >= 0 and self.ground.height[node] > self.score[key]:
-            self.score[key] = self.ground.height[node]
-
     def _next(self) -> int:
         best, most = -1, (-1, False)
-        for key, queue in enumerate(self.ready[:-1]):
-            if not queue:
+        left, low = self.left, self.low
+        for key in range(self.ground.count):
+            if not self.ready[key]:
                 continue
-            left = self.left[key]
-            while not left[self.low[key]]:
-                self.low[key] += 1
-            free = not self.blocked[key][self.low[key]]
+            while not left[low[key]]:
+                low[key] += 1
+            free = not self.blocked[low[key]]
             score = self.score[key] + self.bonus * free
             if (score, free) > most:
                 best, most = key, (score, free)
         return best
 
     def _drain(self, key: int, run: int) -> None:
-        ground, waiting, queue = self.ground, self.waiting, self.ready[key]
-        keys, level, reads = ground.keys, ground.level, ground.reads
+        ground, waiting, ready = self.ground, self.waiting, self.ready
+        keys, slot, reads, height = ground.keys, ground.slot, ground.reads, ground.height
+        left, blocked, score, group = self.left, self.blocked, self.score, self.group
+        queue = ready[key]
         while queue:
             node = queue.pop()
-            self.group[node] = run
             if key >= 0:
-                self.left[key][level[node]] -= 1
+                group[node] = run
+                left[slot[node]] -= 1
             for reader in reads[node]:
                 taker = keys[reader]
-                if taker >= 0 and taker != key:
-                    self.blocked[taker][level[reader]] -= 1
+                if taker != key and taker >= 0:
+                    blocked[slot[reader]] -= 1
+                if waiting[reader] == 1:
+                    ready[taker].append(reader)
+                    if height[reader] > score[taker]:
+                        score[taker] = height[reader]
                 waiting[reader] -= 1
-                if not waiting[reader]:
-                    self._push(reader)
-        if key >= 0:
-            self.score[key] = 0
+        score[key] = 0
