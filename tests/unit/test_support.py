@@ -23,15 +23,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-LACKING = {
-    "aten.adaptive_avg_pool1d.default",
-    "aten.avg_pool1d.default",
-    "aten.resize_.default",
-    "aten.sym_is_contiguous.default",
-}
-"""Core ops that have no row yet; the first two are tried as functions."""
-
-
 def core_ops() -> set[str]:
     """All of them: `dir(torch.ops.aten)` has only those that somebody used before."""
     found = set()
@@ -48,7 +39,7 @@ def core_ops() -> set[str]:
 def test_every_core_op_has_a_row() -> None:
     core = core_ops()
     assert len(core) > 150
-    assert {name for name in samples() if name.startswith("aten.")} == core - LACKING
+    assert {name for name in samples() if name.startswith("aten.")} == core
 
 
 def test_a_row_is_probed_or_says_why_not() -> None:

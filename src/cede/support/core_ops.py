@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from cede.support.data import ROWS, A, B, D, F, H, I, P, Rows, U, V, W, X
-from cede.support.sample import Sample, call, skip
+from cede.support.sample import Sample, call, named, skip
 
 aten = torch.ops.aten
 
@@ -119,6 +119,11 @@ def _reductions() -> list[Sample]:
     ]
 
 
+def _resized(x: torch.Tensor, size: list[int]) -> torch.Tensor:
+    made: torch.Tensor = aten.resize_.default(x.clone(), size)  # no program may resize an input
+    return made
+
+
 def _movement() -> list[Sample]:
     return [
         call(aten.as_strided.default, MATRIX, [ROWS, 4], [8, 2]),
@@ -134,6 +139,7 @@ def _movement() -> list[Sample]:
         call(aten.masked_scatter.default, MATRIX, B(ROWS, 8), MATRIX),
         call(aten.permute.default, F(ROWS, 3, 5), [0, 2, 1]),
         call(aten.repeat.default, F(ROWS, 3), [1, 2]),
+        named(str(aten.resize_.default), _resized, F(ROWS, 8), [Rows(), 4]),
         call(aten.scatter.value, MATRIX, 1, I(8, ROWS, 1), 2.0),
         call(aten.scatter.src, MATRIX, 1, I(8, ROWS, 1), F(ROWS, 1)),
         call(aten.scatter_add.default, MATRIX, 1, I(8, ROWS, 3), F(ROWS, 3)),
@@ -202,11 +208,14 @@ def _norms() -> list[Sample]:
 
 
 def _pooling() -> list[Sample]:
-    image, small, volume = F(ROWS, 2, 8, 8), F(ROWS, 2, 4, 4), F(ROWS, 2, 4, 4, 4)
+    line, image, small = F(ROWS, 2, 8), F(ROWS, 2, 8, 8), F(ROWS, 2, 4, 4)
+    volume = F(ROWS, 2, 4, 4, 4)
     return [
         call(aten._adaptive_avg_pool2d.default, image, [4, 4]),
         call(aten._adaptive_avg_pool2d_backward.default, small, image),
         call(aten._adaptive_avg_pool3d.default, volume, [2, 2, 2]),
+        call(aten.adaptive_avg_pool1d.default, line, [4]),
+        call(aten.avg_pool1d.default, line, [2], [2]),
         call(aten.avg_pool2d.default, image, [2, 2], [2, 2]),
         call(
             aten.avg_pool2d_backward.default,
@@ -235,8 +244,8 @@ def _made() -> list[Sample]:
         *(
             skip(op, SIZE)
             for op in (
-                aten.sym_numel.default, aten.sym_size.int, aten.sym_storage_offset.default,
-                aten.sym_stride.int,
+                aten.sym_is_contiguous.default, aten.sym_numel.default, aten.sym_size.int,
+                aten.sym_storage_offset.default, aten.sym_stride.int,
             )
         ),
     ]  # fmt: skip
