@@ -6,7 +6,7 @@ import json
 from dataclasses import asdict, dataclass
 
 from cede.quant.noise import decibel, finite
-from cede.reporting.render import Table, as_markdown, as_text, quantity
+from cede.reporting.tables import Table, as_markdown, as_text, quantity
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

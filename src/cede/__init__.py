@@ -46,6 +46,7 @@ if TYPE_CHECKING:
         Encoding,
         Field,
         Finding,
+        Inputs,
         Keep,
         Op,
         OpGraph,
@@ -56,6 +57,7 @@ if TYPE_CHECKING:
         Refusal,
         Settlement,
     )
+    from cede.verifying import bisect, verify
 
 _HOME = {
     "cede.api": (
@@ -94,6 +96,7 @@ _HOME = {
         "Encoding",
         "Field",
         "Finding",
+        "Inputs",
         "Keep",
         "Op",
         "OpGraph",
@@ -104,6 +107,7 @@ _HOME = {
         "Refusal",
         "Settlement",
     ),
+    "cede.verifying": ("bisect", "verify"),
 }
 _FROM = {name: module for module, names in _HOME.items() for name in names}
 
@@ -120,6 +124,7 @@ __all__ = [
     "EncodingError",
     "Field",
     "Finding",
+    "Inputs",
     "Keep",
     "LoweringError",
     "Op",
@@ -136,6 +141,7 @@ __all__ = [
     "Refusal",
     "Settlement",
     "bench",
+    "bisect",
     "check",
     "current_layer",
     "export",
@@ -150,6 +156,7 @@ __all__ = [
     "quantize_program",
     "report",
     "run",
+    "verify",
     "what_if",
 ]
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import torch
     from torch.export import ExportedProgram
 
-    from cede.checking import Check
+    from cede.checking import Call, Check
     from cede.claim import Answers
     from cede.costs import Timing
     from cede.lowering import Lowered, PlanPartitioner
@@ -228,7 +228,7 @@ def run(
     return run_program(program, inputs, method, backends=host.backends)
 
 
-def check(lowered: Lowered, calls: Sequence[Sequence[Any]], config: Configured = None) -> Check:
+def check(lowered: Lowered, calls: Sequence[Call], config: Configured = None) -> Check:
     """Run a lowered program and eager on the same calls, and compare.
 
     State lives from one call to the next. Where they differ, the first delegate that differs from
@@ -236,7 +236,7 @@ def check(lowered: Lowered, calls: Sequence[Sequence[Any]], config: Configured =
 
     Args:
         lowered: the program.
-        calls: positional inputs of each call.
+        calls: inputs of each call: positional ones, or `cede.Inputs` with keyword ones.
         config: its `check` section has the tolerances.
 
     Raises:

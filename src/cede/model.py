@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from cede.quant.pt2e import AnnotationReport
     from cede.quant.source import QuantizationReport
+    from cede.types import Inputs
 
 OPTIONS = ("kwargs", "dynamic_shapes")
 _NAMESPACE = re.compile(rb"torch\.ops\.(\w+)\.")
@@ -112,6 +113,13 @@ class Model:
             raise LoweringError(
                 f"{self.name}: torch.export can't export it: {type(error).__name__}: {error}"
             ) from error
+
+    @property
+    def call(self) -> Inputs:
+        """The example inputs as a call of eager."""
+        from cede.types import Inputs
+
+        return Inputs(args=self.args, kwargs=self.kwargs)
 
     @property
     def inputs(self) -> tuple[Any, ...]:

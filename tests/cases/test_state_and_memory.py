@@ -44,9 +44,11 @@ def test_buffers_keep_their_values_and_are_listed() -> None:
     assert {given.initial for given in states.values()} == {"kept"}
     assert (states["rows"].bytes, states["rows"].tensor) == (48, "float32[3,4]")
     assert states["rows"].written.startswith("aten_index_put")
-    assert states["rows"].owner == "" and states["mean"].owner == "d0"
+    assert states["rows"].owner == ""
+    assert states["mean"].owner == "d0"
     text = report.text()
-    assert "State\n" in text and "aten_index_put_default, copied back" in text
+    assert "State\n" in text
+    assert "aten_index_put_default, copied back" in text
     assert [s["name"] for s in json.loads(report.json())["states"]] == [
         s.name for s in report.states
     ]
@@ -85,11 +87,13 @@ def test_memory_at_the_bound_and_for_the_example(most: int, warns: bool) -> None
     assert use is not None
     assert use.planned >= use.live >= 4 * most * most  # the square, at its bound
     assert 4 * 8 * 8 <= use.example_live < 4 * 8 * 8 * 8
-    assert use.largest[0].bytes == 4 * most * most and use.largest[0].example_bytes == 256
+    assert use.largest[0].bytes == 4 * most * most
+    assert use.largest[0].example_bytes == 256
     warned = [text for text in lowered.warnings if "planned" in text or "plans" in text]
     assert bool(warned) == warns
     if warns:
-        assert "8 of at most 3000" in warned[0] and use.largest[0].op in warned[0]
+        assert "8 of at most 3000" in warned[0]
+        assert use.largest[0].op in warned[0]
     assert "planned for the values of a call; the example's sizes need" in lowered.report().text()
 
 

@@ -6,10 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import torch
+from tests.e2e.wrong_backend import SPOIL, Net, spoiled
 from torch import nn
 
+import cede
 from cede import api
-from cede.checking import _compare
+from cede.checking import compare
 from cede.config import CheckConfig
 from cede.errors import ConfigError, LoweringError
 
@@ -17,74 +19,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from cede.config import Config
-
-# A backend whose compiler adds `wrong` to every float constant of the delegates it is told.
-PLUGIN = """
-import cede
-
-class Mine:
-    name, backend = "mine", "wrong"
-
-    def keeps(self, program):
-        return cede.Keep()
-
-    def claim(self, program):
-        reason = cede.Reason(code=cede.Code.DECLINED, detail="not that one")
-        for op in program.graph.ops:
-            if op.kind in ("aten.cumsum", "dim_order_ops._to_dim_order_copy"):
-                yield cede.Refusal(partitioner=self.name, op=op.id, reason=reason)
-            else:
-                ops = frozenset({op.id})
-                yield cede.Claim(partitioner=self.name, backend=self.backend, ops=ops)
-
-def register():
-    from executorch.exir.backend.backend_details import BackendDetails, PreprocessResult
-    from cede.backends.reference.payload import dump
-
-    class WrongBackend(BackendDetails):
-        @staticmethod
-        def preprocess(edge_program, compile_specs):
-            import torch
-            SPOIL
-            return PreprocessResult(processed_bytes=dump(edge_program))
-
-    globals()["WrongBackend"] = WrongBackend
-
-def load(data):
-    from cede.backends.reference import runner
-    from cede.running.interpreter import Interpreter
-    from cede.running.pte import read
-
-    return Interpreter(read(data), lambda delegate, arguments: runner.Subprogram(delegate.data))
-
-@cede.hookimpl
-def cede_partitioners():
-    yield Mine()
-
-@cede.hookimpl
-def cede_backends():
-    yield cede.Backend(name="wrong", delegate_id="WrongBackend", register=register, load=load)
-"""
-
-SPOIL = """for name, value in edge_program.state_dict.items():
-                if name == "b.bias":
-                    edge_program.state_dict[name] = torch.nn.Parameter(value + AMOUNT, False)"""
-
-
-class Net(nn.Module):
-    def __init__(self) -> None:
-        super().__init__()
-        self.a, self.b, self.c = nn.Linear(4, 4), nn.Linear(4, 4), nn.Linear(4, 2)
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        h = torch.cumsum(self.a(x), 0)
-        return self.c(torch.cumsum(self.b(h), 0))
-
-
-def spoiled(tmp_path: Path, spoil: str = "pass") -> Config:
-    plugin = tmp_path / "mine.py"
-    plugin.write_text(PLUGIN.replace("SPOIL", spoil))
-    return api.load_config(None, [f"plugins.files=[{plugin}]", "backends=[wrong]"])
 
 
 def checked(model: nn.Module, calls: list[tuple[Any, ...]], config: Config) -> Any:
@@ -211,7 +145,8 @@ nan, inf = float("nan"), float("inf")
     ],
 )  # fmt: skip
 def test_comparing(mine: list[Any], wanted: list[Any], fault: str) -> None:
-    error, found = _compare(mine, wanted, TOLERANCE)
+    seen = compare(mine, wanted, TOLERANCE)
+    error, found = seen.max_error, seen.fault
     assert found == fault
     assert (error > 0.001) == bool(fault) or (not fault and error <= 0.01)
 
@@ -226,5 +161,21 @@ def test_calls_that_can_t_be_compared() -> None:
     lowered = api.export(Scaled(), (x,), {"by": x}, config="xnnpack-fp32")
     with pytest.raises(ConfigError, match="no call to compare"):
         api.check(lowered, [])
-    with pytest.raises(LoweringError, match=r"call 0: eager can't take .* \['by'\]"):
+    with pytest.raises(LoweringError, match=r"call 0: eager can't take .*'by'"):
         api.check(lowered, [(x, x)])
+
+
+class Mixed(nn.Module):
+    def forward(self, x: torch.Tensor, *, by: torch.Tensor, less: torch.Tensor) -> torch.Tensor:
+        return x * by - less
+
+
+def test_keyword_inputs_in_any_order() -> None:
+    x, two = torch.ones(2), torch.full((2,), 2.0)
+    lowered = api.export(Mixed(), (x,), {"by": two, "less": x}, config="xnnpack-fp32")
+    calls = [
+        cede.Inputs(args=(x,), kwargs={"by": two, "less": x}),
+        cede.Inputs(args=(x,), kwargs={"less": x * 3, "by": two}),
+    ]
+    outcome = api.check(lowered, calls)
+    assert outcome.passed, outcome.message

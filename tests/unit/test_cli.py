@@ -23,8 +23,8 @@ from cede.errors import ConfigError, LoweringError, PluginError, PolicyError
 
 DOCS = Path(__file__).parents[2] / "docs"
 COMMANDS = [
-    "plan", "lower", "export", "report", "explain", "whatif", "run", "bench", "quantize",
-    "calibrate", "ops", "models", "plugins", "new-plugin",
+    "plan", "lower", "export", "report", "explain", "whatif", "run", "verify", "bisect", "bench",
+    "quantize", "calibrate", "ops", "models", "plugins", "new-plugin",
 ]  # fmt: skip
 
 

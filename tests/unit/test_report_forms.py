@@ -12,7 +12,7 @@ import pytest
 
 from cede.errors import ConfigError, PlanError
 from cede.reporting import Report, explain, make_report
-from cede.reporting.render import quantity, share
+from cede.reporting.tables import quantity, share
 
 from .report_graphs import GRAPH, plan
 

@@ -11,6 +11,7 @@ from cede.cli.planning import explain, plan, report
 from cede.cli.plugins import plugins
 from cede.cli.quantizing import quantize
 from cede.cli.running import run
+from cede.cli.verifying import bisect, verify
 from cede.cli.whatif import whatif
 
 __all__ = ["main"]
@@ -28,6 +29,8 @@ main = CommandLine(
         explain,
         whatif,
         run,
+        verify,
+        bisect,
         bench,
         quantize,
         calibrate,

@@ -174,7 +174,7 @@ class Job:
             insist(lowered.report(), self.config, lowered.warnings)
         if self.check:
             with steps.step("check"):
-                outcome = api.check(lowered, [model.args], self.config)
+                outcome = api.check(lowered, [model.call], self.config)
             if not outcome.passed:
                 raise LoweringError(f"{self.model}: differs from eager: {outcome.message}")
             if not self.quiet:
@@ -191,11 +191,6 @@ class Job:
         model = load_model(self.model).quantized(self.config.quantize, self.config, steps.progress)
         if not self.quiet and model.quantization is not None:
             warn(model.quantization.warnings)
-        if self.check and model.kwargs:
-            given = ", ".join(model.kwargs)
-            raise ConfigError(
-                f"{self.model}: --check takes positional inputs only; give {given} in args"
-            )
         return model
 
 

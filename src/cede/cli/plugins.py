@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from cede.host import Host
-    from cede.reporting.render import Table
+    from cede.reporting.tables import Table
     from cede.types import Backend
 
 KINDS = ("backend", "partitioner", "quantizer", "encoding")
@@ -56,7 +56,7 @@ def plugins(
 
 
 def _text(host: Host, form: str, verbose: bool) -> str:
-    from cede.reporting.render import as_markdown, as_text
+    from cede.reporting.tables import as_markdown, as_text
 
     parts = [
         as_markdown(table) if form == "markdown" else as_text(table, options.width())
@@ -71,7 +71,7 @@ def _text(host: Host, form: str, verbose: bool) -> str:
 
 
 def _tables(host: Host, verbose: bool) -> Iterator[Table]:
-    from cede.reporting.render import Table
+    from cede.reporting.tables import Table
 
     yield Table(
         title="Plugins",

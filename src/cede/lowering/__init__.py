@@ -19,13 +19,22 @@ from cede.lowering.upstream import upstream_error
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
+    from executorch.exir import EdgeProgramManager
     from torch.export import ExportedProgram
 
     from cede.config import Config
     from cede.host import Host
     from cede.planning import Plan
 
-__all__ = ["Lowered", "PlanPartitioner", "insist_on", "lower_program", "scout", "settled"]
+__all__ = [
+    "Lowered",
+    "PlanPartitioner",
+    "insist_on",
+    "lower_edge",
+    "lower_program",
+    "scout",
+    "settled",
+]
 
 
 def lower_program(
@@ -43,6 +52,23 @@ def lower_program(
         LoweringError: a review found an error, a delegate failed to compile, or an op that was
             left has no kernel.
     """
+    edge, partitioner = lower_edge(program, host, config, options, replay)
+    plan = partitioner.plan
+    if plan is None or plan.graph is None:
+        raise PlanError("ExecuTorch did not ask for a partition")
+    notes = [*partitioner.notes, *(f.message for f in host.lowered(plan, edge))]
+    notes += left_quantized(plan, plan.graph)
+    return emit(edge, plan, plan.graph, program, tuple(notes))
+
+
+def lower_edge(
+    program: ExportedProgram,
+    host: Host,
+    config: Config,
+    options: Mapping[str, Any],
+    replay: Plan | None = None,
+) -> tuple[EdgeProgramManager, PlanPartitioner]:
+    """As `lower_program`, without emission: the edge program with its delegates."""
 
     def attempt(dropped: Collection[str]) -> tuple[Any, PlanPartitioner]:
         partitioner = PlanPartitioner(
@@ -58,10 +84,4 @@ def lower_program(
         except Exception as error:
             raise upstream_error("lower the program", error, partitioner.plan) from error
 
-    edge, partitioner = until_claimed(attempt)
-    plan = partitioner.plan
-    if plan is None or plan.graph is None:
-        raise PlanError("ExecuTorch did not ask for a partition")
-    notes = [*partitioner.notes, *(f.message for f in host.lowered(plan, edge))]
-    notes += left_quantized(plan, plan.graph)
-    return emit(edge, plan, plan.graph, program, tuple(notes))
+    return until_claimed(attempt)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from cede.reporting.memory import LargeValue, MemoryUse
-from cede.reporting.render import quantity
+from cede.reporting.tables import quantity
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from cede.costs import seconds
-from cede.reporting.render import Table, as_markdown, as_text, foreseen, seen, spelt
+from cede.reporting.render import foreseen, seen, spelt
+from cede.reporting.tables import Table, as_markdown, as_text
 
 if TYPE_CHECKING:
     from cede.reporting.records import Report, Row

@@ -18,10 +18,7 @@ if TYPE_CHECKING:
 
 
 def make_report(
-    plan: Plan,
-    graph: OpGraph,
-    timing: Timing | None = None,
-    memory: MemoryUse | None = None,
+    plan: Plan, graph: OpGraph, timing: Timing | None = None, memory: MemoryUse | None = None
 ) -> Report:
     """Tell who took each op and why the others did not.
 
@@ -39,18 +36,13 @@ def make_report(
             f"the plan is for another program (fingerprint {plan.fingerprint[:12]}, this one has "
             f"{graph.fingerprint[:12]}): plan it again"
         )
-    answers = _answers(plan)
     took = {
         op: (given, part.partitioner)
         for given in plan.delegations
         for part in given.parts
         for op in part.ops
     }
-    asked = _asked(plan)
-    rows = tuple(
-        _row(op, graph, took.get(op.id), [(name, answers.get((op.id, name))) for name in asked])
-        for op in graph.ops
-    )
+    rows = _rows(plan, graph, took)
     prediction = predicted(graph, plan, plan.costs) if plan.costs is not None else None
     return Report(
         rows=rows,
@@ -64,6 +56,14 @@ def make_report(
         timing=timing,
         states=states(plan, graph),
         memory=memory,
+    )
+
+
+def _rows(plan: Plan, graph: OpGraph, took: dict[str, tuple[Delegation, str]]) -> tuple[Row, ...]:
+    answers, asked = _answers(plan), _asked(plan)
+    return tuple(
+        _row(op, graph, took.get(op.id), [(name, answers.get((op.id, name))) for name in asked])
+        for op in graph.ops
     )
 
 

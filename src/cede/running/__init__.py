@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from cede.running.pte import Pte
     from cede.types import Backend, LoadedProgram
 
-__all__ = ["EXECUTORCH", "RunResult", "load", "loaded_in", "run"]
+__all__ = ["EXECUTORCH", "RunResult", "load", "load_file", "loaded_in", "run"]
 
 EXECUTORCH = "executorch"
 """What `RunResult.runtime` says for ExecuTorch's own runtime."""
@@ -85,6 +85,19 @@ def load(program: bytes | Path | str, backends: Mapping[str, Backend]) -> Loaded
     return loaded_in(_read(program), backends)[1]
 
 
+def load_file(path: Path | str, backends: Mapping[str, Backend]) -> LoadedProgram:
+    """As `load`, but ExecuTorch's runtime reads the file itself, as on a device.
+
+    It then gives memory back that it keeps for a program in memory: what reads it afterwards dies.
+
+    Raises:
+        LoweringError: as `load`.
+    """
+    from cede.running.pte import read_file
+
+    return loaded_in(read_file(path), backends, path=path)[1]
+
+
 def _read(program: bytes | Path | str) -> Pte:
     from cede.running.pte import read, read_file
 
@@ -94,7 +107,10 @@ def _read(program: bytes | Path | str) -> Pte:
 
 
 def loaded_in(
-    pte: Pte, backends: Mapping[str, Backend], method: str | None = None
+    pte: Pte,
+    backends: Mapping[str, Backend],
+    method: str | None = None,
+    path: Path | str | None = None,
 ) -> tuple[str, LoadedProgram]:
     """Where a program runs, and the program loaded there. Raises LoweringError as `load` does."""
     from cede.running.runtime import RuntimeProgram, registered
@@ -103,7 +119,7 @@ def loaded_in(
     by_id = _by_id(pte, ids, backends)
     missing = sorted(ids - registered())
     if not missing:
-        program = RuntimeProgram(pte)
+        program = RuntimeProgram(pte, path)
         if method is not None:
             program.load(method)
         return EXECUTORCH, program

@@ -31,6 +31,7 @@ __all__ = [
     "Delegate",
     "Pte",
     "delegates_of",
+    "named_data",
     "operators_of",
     "read",
     "read_file",
@@ -138,7 +139,7 @@ def read(data: bytes, origin: str = "program") -> Pte:
             data=data,
             program=parsed.program,
             mutable=tuple(bytes(buffer.storage) for buffer in parsed.mutable_data or ()),
-            named=_named(parsed.named_data),
+            named=named_data(parsed.named_data),
         )
         _check_indices(found)
     except LoweringError:
@@ -214,7 +215,8 @@ def _check_sizes(data: bytes, origin: str) -> None:
         )
 
 
-def _named(output: Any) -> dict[str, bytes]:
+def named_data(output: Any) -> dict[str, bytes]:
+    """The named data of a `NamedDataStoreOutput`, or of None, by key."""
     if output is None:
         return {}
     return {key: bytes(output.buffers[e.buffer_index]) for key, e in output.pte_data.items()}

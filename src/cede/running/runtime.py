@@ -15,6 +15,7 @@ from cede.running.signature import fit, laid_out, signature_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
     from cede.running.interpreter import Call
     from cede.running.pte import Delegate, Pte
@@ -33,17 +34,18 @@ class RuntimeProgram:
 
     Args:
         pte: the program. Its bytes are kept: the runtime reads weights from them.
+        path: of the file it came from, if the runtime shall read that itself.
 
     Raises:
         LoweringError: the runtime refuses the program.
     """
 
-    def __init__(self, pte: Pte) -> None:
+    def __init__(self, pte: Pte, path: Path | str | None = None) -> None:
         self._pte = pte
         self._methods: dict[str, Any] = {}
         register(name for method in pte.methods for name in pte.operators(method))
         try:
-            self._program = Runtime.get().load_program(pte.data)
+            self._program = Runtime.get().load_program(pte.data if path is None else path)
         except RuntimeError as error:
             raise LoweringError(f"{pte.origin}: ExecuTorch can't load it: {error}") from error
 
@@ -115,7 +117,7 @@ def run_delegate(delegate: Delegate, arguments: Sequence[Any]) -> Call:
     def call(values: list[Any]) -> list[Any]:
         numbers = tuple(value for i, value in enumerate(values) if i not in tensors)
         if numbers not in loaded:
-            program = _single(delegate, [*_literals(arguments, values)])
+            program = program_of(delegate, [*_literals(arguments, values)])
             loaded[numbers] = RuntimeProgram(read(program, f"delegate {delegate.id}"))
         given = [laid_out(values[i], arguments[i].dim_order) for i in tensors]
         results = iter(loaded[numbers].run(given))
@@ -134,7 +136,14 @@ def _literals(arguments: Sequence[Any], values: Sequence[Any]) -> list[Any]:
     ]
 
 
-def _single(delegate: Delegate, arguments: Sequence[Any]) -> bytes:
+def program_of(delegate: Delegate, arguments: Sequence[Any]) -> bytes:
+    """A program that does nothing but call a delegate.
+
+    Args:
+        delegate: the delegate.
+        arguments: of its call, as `EValue` takes them; the tensors among them are both the inputs
+            and the outputs of the program's "forward".
+    """
     values, end = [], 0
     for value in arguments:
         if isinstance(value, schema.Tensor):

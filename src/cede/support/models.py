@@ -10,8 +10,7 @@ from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from cede.errors import LoweringError
-from cede.reporting.render import Table, as_markdown, as_text
+from cede.reporting.tables import Table, as_markdown, as_text
 from cede.support.records import LEVELS, Outcome
 from cede.support.worker import Crashed, JobError, TimedOut, Worker
 
@@ -157,9 +156,7 @@ def checked(config: Config, spec: str) -> dict[str, Any]:
     from cede import api
 
     model, _ = _model(spec)
-    if model.kwargs:
-        raise LoweringError("it takes keyword inputs, which a .pte has no names for")
-    found = api.check(_LOWERED[spec], [model.args], config)
+    found = api.check(_LOWERED[spec], [model.call], config)
     return {
         "outcome": Outcome.RIGHT if found.passed else Outcome.WRONG,
         "error": found.max_error,

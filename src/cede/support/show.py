@@ -8,7 +8,7 @@ from collections import Counter
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
-from cede.reporting.render import Table, as_markdown, as_text
+from cede.reporting.tables import Table, as_markdown, as_text
 from cede.support.records import GOOD, Answer, write_support
 from cede.types import Code
 

@@ -16,6 +16,7 @@ from cede.types.graph import (
     SymbolBounds,
     TensorFact,
 )
+from cede.types.inputs import Inputs
 from cede.types.quantizer import Quantizer
 
 __all__ = [
@@ -33,6 +34,7 @@ __all__ = [
     "Finding",
     "GraphInput",
     "InputKind",
+    "Inputs",
     "Keep",
     "Limits",
     "LoadedProgram",

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from cede.costs import seconds
-from cede.reporting.render import Table, as_markdown, as_text
+from cede.reporting.tables import Table, as_markdown, as_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -1,0 +1,143 @@
+"""From a wrong program to the delegate and the op that make it so."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from cede.checking import Walker, first_to_differ, flat
+from cede.errors import CedeError, ConfigError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+    from cede.checking import Call
+    from cede.config import Config
+    from cede.lowering import Lowered
+    from cede.planning import Plan
+    from cede.types import Delegation, Op
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Culprit:
+    """What makes a program wrong.
+
+    Attributes:
+        delegate: id of the first delegate that differs from eager on eager's values.
+        backend: that computes it.
+        op: the first op whose value it gets wrong.
+        alone: whether a delegate of that op alone is wrong too; None where it can't be compiled.
+        fault: the difference that the op shows.
+        tried: how many delegates were compiled for it.
+        failed: how many of them could not be compiled or run, and told nothing.
+    """
+
+    delegate: str
+    backend: str
+    op: Op
+    alone: bool | None
+    fault: str
+    tried: int
+    failed: int = 0
+
+    @property
+    def message(self) -> str:
+        """Two sentences: who, and what to do."""
+        together = {True: ", alone as well", False: ", only together with ops before it"}
+        unsure = f" ({self.failed} of {self.tried} trials could not be compiled)"
+        how = together[self.alone] if self.alone is not None else ""
+        return (
+            f"delegate {self.delegate} of {self.backend} goes wrong at {self.op.where}{how}:"
+            f" {self.fault}{unsure if self.failed else ''}. Leave the op out with"
+            f" policy.exclude=[{{name: {self.op.id}}}], and report it to the backend's authors."
+        )
+
+
+def bisect(
+    lowered: Lowered, calls: Sequence[Call], config: Config | Path | str | None
+) -> Culprit | None:
+    """As `cede.bisect`: ever shorter beginnings of the delegate are compiled.
+
+    A beginning in topological order of a convex set of ops is convex, so each is a delegate that
+    the backend might have been given. The smallest that differs from eager ends in the culprit.
+    """
+    from cede.config import check_options, load_config
+    from cede.host import Host
+    from cede.lowering import lower_edge
+
+    if not calls:
+        raise ConfigError("bisect: give the inputs of at least one call")
+    loaded = load_config(config)
+    host = Host.load(loaded)
+    first = first_to_differ(lowered, calls, host.backends, loaded.check)
+    if first is None:
+        return None
+    own = [source.name for source in lowered.plan.backends]
+    loaded = dataclasses.replace(loaded, backends=own, partitioners=[])
+    options = check_options(loaded, host.backends, host.backend)
+    inputs = [flat(call, lowered.source) for call in calls]
+
+    def fault(ops: Sequence[str]) -> str | None:
+        """What a delegate of these ops shows; None where it can't be made or run."""
+        plan = _only(lowered.plan, first.given, ops)
+        try:
+            edge, _ = lower_edge(lowered.source, host, loaded, options, plan)
+            walker = Walker(
+                edge.exported_program(plan.method), plan, host.backends, loaded.check,
+                only=first.given.id,
+            )  # fmt: skip
+            seen = [each for given in inputs for each in walker.call(given)]
+        except CedeError:
+            return None
+        return next((s.difference.fault for s in seen if s.difference.fault), "")
+
+    return _narrowed(lowered, first.given, first.difference.fault, fault)
+
+
+def _narrowed(
+    lowered: Lowered, given: Delegation, shown: str, fault: Callable[[Sequence[str]], str | None]
+) -> Culprit:
+    ops = sorted(given.ops, key=lowered.graph.position)
+    tried = failed = 0
+    wrong = len(ops)
+    sizes = list(range(1, wrong))  # of the beginnings that may still end in the culprit
+    while sizes:
+        size = sizes[len(sizes) // 2]
+        found = fault(ops[:size])
+        tried += 1
+        if found is None:  # tells nothing
+            failed += 1
+            sizes.remove(size)
+        elif found:
+            wrong, shown = size, found
+            sizes = [other for other in sizes if other < size]
+        else:
+            sizes = [other for other in sizes if other > size]
+    last = ops[wrong - 1]
+    alone: bool | None = True
+    if wrong > 1:
+        tried += 1
+        found = fault([last])
+        failed += found is None
+        alone = None if found is None else bool(found)
+    return Culprit(
+        delegate=given.id, backend=given.backend, op=lowered.graph.op(last), alone=alone,
+        fault=shown, tried=tried, failed=failed,
+    )  # fmt: skip
+
+
+def _only(plan: Plan, given: Delegation, ops: Sequence[str]) -> Plan:
+    """The plan with a delegation cut down to some of its ops; the others stay as they are."""
+    kept = set(ops)
+    parts = tuple(
+        dataclasses.replace(part, ops=tuple(op for op in part.ops if op in kept))
+        for part in given.parts
+        if kept & set(part.ops)
+    )
+    small = dataclasses.replace(
+        given, parts=parts, marks=tuple(mark for mark in given.marks if mark[0] in kept)
+    )
+    delegations = tuple(small if d.id == given.id else d for d in plan.delegations)
+    return dataclasses.replace(plan, delegations=delegations)

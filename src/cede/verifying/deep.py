@@ -1,0 +1,229 @@
+"""Each delegate alone, then the whole: see `cede.verifying`."""
+
+from __future__ import annotations
+
+import io
+import tempfile
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from cede.checking import Difference, Walker, compared, flat, written_inputs
+from cede.checking.calls import inputs_of
+from cede.errors import CedeError, ConfigError, LoweringError
+from cede.running import load
+from cede.support.worker import Crashed, JobError, TimedOut, Worker
+from cede.verifying.cases import CALLS, VALUES, Case, cases_for
+from cede.verifying.records import FAILED, ODD, RIGHT, WRONG, Part, Verification
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from torch.export import ExportedProgram
+
+    from cede.checking import Call
+    from cede.config import CheckConfig, Config
+    from cede.lowering import Lowered
+    from cede.types import Backend, LoadedProgram
+
+
+WHOLE, FROM_FILE = "whole", "whole, from a file"
+
+
+def verify(
+    lowered: Lowered,
+    calls: Sequence[Call],
+    config: Config | Path | str | None = None,
+    *,
+    seconds: float,
+) -> Verification:
+    """As `cede.verify`."""
+    from cede.config import load_config
+    from cede.host import Host
+
+    if not calls:
+        raise ConfigError("verify: give the inputs of at least one call")
+    loaded = load_config(config)
+    backends = Host.load(loaded).backends
+    cases, notes = cases_for(lowered.source, [inputs_of(call) for call in calls])
+    parts = [part for case in cases for part in _alone(lowered, case, backends, loaded.check)]
+    order = {given.id: i for i, given in enumerate(lowered.plan.delegations)}
+    parts.sort(key=lambda part: order.get(part.what, len(order)))
+    whole = _Whole(
+        source=lowered.source, written=tuple(written_inputs(lowered.edge)),
+        method=lowered.plan.method, config=loaded, backends=backends,
+    )  # fmt: skip
+    parts += [whole.run(case, lowered.buffer) for case in cases]
+    with tempfile.TemporaryDirectory(prefix="cede-") as folder:
+        path = Path(folder) / "program.pte"
+        lowered.save(path)
+        parts.append(whole.from_file(cases[0], path, seconds))
+    return Verification(parts=tuple(parts), notes=tuple(notes))
+
+
+def verify_file(
+    path: Path | str,
+    program: ExportedProgram,
+    calls: Sequence[Call],
+    config: Config | Path | str | None = None,
+    *,
+    seconds: float,
+) -> Verification:
+    """As `cede.verifying.verify_file`."""
+    from cede.config import load_config
+    from cede.host import Host
+    from cede.running.pte import read_file
+
+    if not calls:
+        raise ConfigError("verify: give the inputs of at least one call")
+    loaded = load_config(config)
+    pte = read_file(path)
+    cases, notes = cases_for(program, [inputs_of(call) for call in calls])
+    whole = _Whole(
+        source=program, written=tuple(written_inputs(program.run_decompositions({}))),
+        method=pte.methods[0], config=loaded, backends=Host.load(loaded).backends,
+    )  # fmt: skip
+    parts = [whole.run(case, pte.data) for case in cases]
+    parts.append(whole.from_file(cases[0], Path(path), seconds))
+    return Verification(parts=tuple(parts), notes=tuple(notes))
+
+
+def _alone(
+    lowered: Lowered, case: Case, backends: Mapping[str, Backend], tolerance: CheckConfig
+) -> Iterator[Part]:
+    """Each delegate over the calls of a case, on eager's values."""
+    walker = Walker(lowered.edge, lowered.plan, backends, tolerance)
+    found: dict[str, Difference] = {}
+    failed = ""
+    for call in case.calls:
+        try:
+            seen = walker.call(flat(call, lowered.source))
+        except Exception as error:  # whatever eager or a runtime says to such inputs
+            failed = _said(error)
+            break
+        for each in seen:
+            before = found.get(each.given.id, Difference())
+            found[each.given.id] = before + each.difference
+    for given in lowered.plan.delegations:
+        where = lowered.graph.op(given.ops[0]).where
+        part = Part(what=given.id, case=case.name, outcome=FAILED, detail=failed)
+        if given.id in found:
+            part = _part(given.id, case, found[given.id])
+        elif not failed:
+            continue  # in a branch that was not taken
+        yield replace(part, backend=given.backend, where=where)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Whole:
+    """A program to run as a whole.
+
+    Attributes:
+        source: that it was made from.
+        written: places of the inputs that it writes.
+        method: to call.
+        config: plugins and tolerances.
+        backends: by name.
+    """
+
+    source: ExportedProgram
+    written: tuple[int, ...]
+    method: str
+    config: Config
+    backends: Mapping[str, Backend]
+
+    def compared(self, case: Case, program: LoadedProgram) -> Difference:
+        """How far all calls of a case are from eager."""
+        found = compared(
+            self.source, case.calls, program, self.config.check, self.written, self.method
+        )
+        return sum(found, Difference())
+
+    def run(self, case: Case, program: bytes) -> Part:
+        """One case in this process, on a program that nobody has called yet."""
+        try:
+            found = self.compared(case, load(program, self.backends))
+        except CedeError as error:
+            if case.kind == CALLS and "eager can't take" in str(error):
+                raise
+            return Part(what=WHOLE, case=case.name, outcome=FAILED, detail=_said(error))
+        return _part(WHOLE, case, found)
+
+    def from_file(self, case: Case, path: Path, seconds: float) -> Part:
+        """One case in a process that loads the program from a file."""
+        inputs = _packed([flat(call, self.source) for call in case.calls])
+        try:
+            with Worker() as worker:
+                outputs = worker.ask(
+                    run_file, str(path), inputs, self.method, self.config, seconds=seconds
+                )
+        except (JobError, Crashed, TimedOut) as error:
+            died = "the process died: " if isinstance(error, Crashed) else ""
+            detail = f"{died}{error}"
+            return Part(what=FROM_FILE, case=case.name, outcome=FAILED, detail=detail)
+        return _part(FROM_FILE, case, self.compared(case, _Given(_unpacked(outputs))))
+
+
+class _Given:
+    """Outputs that were computed elsewhere, as a program that gives them."""
+
+    def __init__(self, outputs: list[list[Any]]) -> None:
+        self._left = iter(outputs)
+
+    @property
+    def methods(self) -> tuple[str, ...]:
+        return ()
+
+    def run(self, inputs: Sequence[Any], method: str = "forward") -> list[Any]:
+        return next(self._left)
+
+
+def run_file(path: str, calls: bytes, method: str, config: Config) -> bytes:
+    """In a process of its own: the outputs of each call of a program in a file.
+
+    Args:
+        path: of the program.
+        calls: flat inputs of each call, by `torch.save`: processes share tensors otherwise, which
+            a process that dies would break.
+        method: to call.
+        config: which plugins are loaded.
+
+    Returns:
+        Flat outputs of each call, by `torch.save`.
+    """
+    from cede.host import Host
+    from cede.running import load_file
+
+    program = load_file(path, Host.load(config).backends)
+    outputs = []
+    for given in _unpacked(calls):
+        got = program.run(given, method)
+        outputs.append([v.clone() if isinstance(v, torch.Tensor) else v for v in got])
+    return _packed(outputs)
+
+
+def _packed(values: Any) -> bytes:
+    file = io.BytesIO()
+    torch.save(values, file)
+    return file.getvalue()
+
+
+def _unpacked(data: bytes) -> Any:
+    return torch.load(io.BytesIO(data), weights_only=True)
+
+
+def _part(what: str, case: Case, found: Difference) -> Part:
+    outcome = RIGHT
+    if found.fault:
+        outcome = ODD if case.kind == VALUES else WRONG
+    return Part(
+        what=what, case=case.name, odd=case.kind == VALUES, outcome=outcome, difference=found,
+        detail=found.fault,
+    )  # fmt: skip
+
+
+def _said(error: Exception) -> str:
+    kind = "" if isinstance(error, LoweringError) else f"{type(error).__name__}: "
+    return kind + " ".join(str(error).split())[:300]
