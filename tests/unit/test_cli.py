@@ -23,7 +23,8 @@ from cede.errors import ConfigError, LoweringError, PluginError, PolicyError
 
 DOCS = Path(__file__).parents[2] / "docs"
 COMMANDS = [
-    "plan", "lower", "export", "report", "explain", "whatif", "run", "verify", "bisect", "bench",
+    "plan", "lower", "export", "report", "explain", "whatif", "diff", "gate", "run", "verify",
+    "bisect", "bench",
     "quantize", "calibrate", "ops", "models", "plugins", "new-plugin",
 ]  # fmt: skip
 

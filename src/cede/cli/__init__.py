@@ -3,6 +3,7 @@
 from cede.cli.app import CommandLine
 from cede.cli.benching import bench
 from cede.cli.calibrate import calibrate
+from cede.cli.diffing import diff, gate
 from cede.cli.lowering import export, lower
 from cede.cli.models import models
 from cede.cli.newplugin import new_plugin
@@ -28,6 +29,8 @@ main = CommandLine(
         report,
         explain,
         whatif,
+        diff,
+        gate,
         run,
         verify,
         bisect,
