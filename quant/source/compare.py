@@ -11,7 +11,7 @@ from torch.utils import _pytree as pytree
 from cede.quant.noise import sqnr
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from cede.quant.source.rows import QuantizationReport
 
@@ -20,51 +20,66 @@ def compared(
     report: QuantizationReport,
     before: torch.nn.Module,
     after: torch.nn.Module,
-    args: Sequence[Any],
+    calls: Iterable[Sequence[Any]],
     kwargs: Mapping[str, Any],
 ) -> QuantizationReport:
     """The report with signal to noise of each quantized module's output, and of the model's.
 
-    Each module's output is that of its own model, so errors of the modules before it count.
+    Each module's output is that of its own model, so errors of the modules before it count. State
+    that the models write is as it was before, afterwards and between them.
 
     Args:
         report: of the quantization.
         before: the float model, in eval mode.
         after: the quantized one.
-        args: positional inputs.
-        kwargs: keyword inputs.
+        calls: positional inputs of each call.
+        kwargs: keyword inputs of all calls.
     """
-    paths = [row.module for row in report.rows if row.scheme]
-    first, wanted = _outputs(before, paths, args, kwargs)
-    second, got = _outputs(after, paths, args, kwargs)
-    rows = tuple(
-        replace(row, output_sqnr=sqnr(first[row.module], second[row.module]))
-        if row.module in first and row.module in second
-        else row
-        for row in report.rows
-    )
-    return replace(report, rows=rows, output_sqnr=sqnr(wanted, got))
+    paths, calls = [row.module for row in report.rows if row.scheme], list(calls)
+    state = [(buffer, buffer.detach().clone()) for buffer in before.buffers()]
+    found: list[dict[str, list[torch.Tensor]]] = [{}, {}]
+    for model, into in zip((before, after), found, strict=True):
+        for args in calls:
+            _run(model, paths, args, kwargs, into)
+        _restore(state)  # the models share it
+    noise = {
+        path: sqnr(torch.cat(found[0][path]), torch.cat(found[1][path]))
+        for path in found[0]
+        if path in found[1]
+    }
+    rows = tuple(replace(row, output_sqnr=noise.get(f".{row.module}")) for row in report.rows)
+    return replace(report, rows=rows, output_sqnr=noise[""])
+
+
+def _restore(state: Iterable[tuple[torch.Tensor, torch.Tensor]]) -> None:
+    with torch.no_grad():
+        for buffer, first in state:
+            if not torch.equal(buffer, first):
+                buffer.copy_(first)
 
 
 def compared_programs(
     before: torch.export.ExportedProgram, after: torch.export.ExportedProgram, args: Sequence[Any]
 ) -> float:
     """Signal to quantization noise of a quantized program's outputs in dB."""
-    first, second = (
-        _outputs(program.module(check_guards=False), (), args, {})[1] for program in (before, after)
-    )
-    return sqnr(first, second)
+    found: list[dict[str, list[torch.Tensor]]] = [{}, {}]
+    for program, into in zip((before, after), found, strict=True):
+        _run(program.module(check_guards=False), (), args, {}, into)
+    return sqnr(*(torch.cat(one[""]) for one in found))
 
 
-def _outputs(
-    model: torch.nn.Module, paths: Sequence[str], args: Sequence[Any], kwargs: Mapping[str, Any]
-) -> tuple[dict[str, torch.Tensor], torch.Tensor]:
-    """What these modules gave in their last call, and all of the model's float outputs, flat."""
-    found: dict[str, torch.Tensor] = {}
+def _run(
+    model: torch.nn.Module,
+    paths: Sequence[str],
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any],
+    found: dict[str, list[torch.Tensor]],
+) -> None:
+    """Add what these modules gave, under "." and path, and the model's float outputs, under ""."""
 
     def keep(path: str) -> Any:
         def hook(module: torch.nn.Module, given: Any, result: Any) -> None:
-            found[path] = result.detach().clone()
+            found.setdefault(f".{path}", []).append(result.detach().flatten().clone())
 
         return hook
 
@@ -77,7 +92,7 @@ def _outputs(
         for hook in hooks:
             hook.remove()
     flat = [r.detach().flatten() for r in results if torch.is_tensor(r) and r.is_floating_point()]
-    return found, torch.cat(flat) if flat else torch.zeros(0)
+    found.setdefault("", []).append(torch.cat(flat) if flat else torch.zeros(0))
 
 
 def _copied(value: Any) -> Any:

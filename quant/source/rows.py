@@ -6,6 +6,7 @@ import json
 from dataclasses import asdict, dataclass
 
 from cede.quant.noise import decibel, finite
+from cede.quant.source.ranked import RankedRow, ranking
 from cede.reporting.tables import Table, as_markdown, as_text, quantity
 
 
@@ -46,15 +47,20 @@ class QuantizationReport:
         rows: of all modules with a weight.
         output_sqnr: signal to quantization noise of the model's outputs on example inputs in dB;
             None where not compared.
+        ranking: the quantized modules by the error of each alone, if that was asked for.
     """
 
     rows: tuple[QuantizedRow, ...]
     output_sqnr: float | None = None
+    ranking: tuple[RankedRow, ...] = ()
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """None: what was left has a row."""
-        return ()
+        """That nothing was quantized, if so; what was left has a row."""
+        if any(row.scheme for row in self.rows):
+            return ()
+        what = "every module with a weight was left" if self.rows else "no module has a weight"
+        return (f"nothing was quantized: {what}",)
 
     @property
     def left(self) -> tuple[QuantizedRow, ...]:
@@ -75,11 +81,13 @@ class QuantizationReport:
 
     def text(self, width: int | None = None) -> str:
         """The verdict and a table."""
-        return f"{self.verdict}\n\n{as_text(self._table(), width)}\n"
+        tables = "\n\n".join(as_text(table, width) for table in self._tables())
+        return f"{self.verdict}\n\n{tables}\n"
 
     def markdown(self) -> str:
         """The same as Markdown."""
-        return f"{self.verdict}\n\n{as_markdown(self._table())}\n"
+        tables = "\n\n".join(as_markdown(table) for table in self._tables())
+        return f"{self.verdict}\n\n{tables}\n"
 
     def json(self) -> str:
         """The rows, with a schema."""
@@ -87,8 +95,12 @@ class QuantizationReport:
             "schema": 1,
             "output_sqnr": finite(self.output_sqnr),
             "modules": [_plain(row) for row in self.rows],
+            **({"ranking": [row.plain() for row in self.ranking]} if self.ranking else {}),
         }
         return json.dumps(data, indent=1, ensure_ascii=False) + "\n"
+
+    def _tables(self) -> list[Table]:
+        return [self._table(), *([ranking(self.ranking)] if self.ranking else [])]
 
     def _table(self) -> Table:
         extra = () if self.output_sqnr is None else ("output",)

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
         lower,
         partitioner,
         plan,
-        quantize_model,
         report,
         run,
         what_if,
@@ -38,6 +37,7 @@ if TYPE_CHECKING:
     from cede.planning import Plan
     from cede.quant.encodings.tensor import QuantizedTensor, quantize
     from cede.quant.pt2e import quantize_program
+    from cede.quantizing import quantize_model, rank_layers, suggest_quantization
     from cede.types import (
         Availability,
         Backend,
@@ -67,7 +67,6 @@ _HOME = {
         "lower",
         "partitioner",
         "plan",
-        "quantize_model",
         "report",
         "run",
         "what_if",
@@ -88,6 +87,7 @@ _HOME = {
     "cede.planning": ("Plan",),
     "cede.quant.encodings": ("QuantizedTensor", "quantize"),
     "cede.quant.pt2e": ("quantize_program",),
+    "cede.quantizing": ("quantize_model", "rank_layers", "suggest_quantization"),
     "cede.types": (
         "Availability",
         "Backend",
@@ -154,8 +154,10 @@ __all__ = [
     "quantize",
     "quantize_model",
     "quantize_program",
+    "rank_layers",
     "report",
     "run",
+    "suggest_quantization",
     "verify",
     "what_if",
 ]

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from cede.costs import Timing
     from cede.lowering import Lowered, PlanPartitioner
     from cede.planning import Plan
-    from cede.quant.source import QuantizationReport
     from cede.reporting import Report
     from cede.running import RunResult
     from cede.types import Delegation
@@ -168,31 +167,14 @@ def export(
         )  # fmt: skip
         return lower(given.quantized(loaded.quantize, loaded).export(), config=loaded)
     if loaded.quantize != QuantizeConfig():
+        from cede.quant.source import quantize_model
+
         model = quantize_model(model, loaded.quantize)[0]
     with torch.no_grad():
         program = torch.export.export(
             model, tuple(args), dict(kwargs or {}), dynamic_shapes=dynamic_shapes
         )
     return lower(program, config=loaded)
-
-
-def quantize_model(
-    model: torch.nn.Module, config: QuantizeConfig
-) -> tuple[torch.nn.Module, QuantizationReport]:
-    """A model whose linear and embedding modules compute in other numbers, and a row for each.
-
-    The given model stays as it is; what is not quantized shares its weights with it.
-
-    Args:
-        model: in float32 as far as it is quantized.
-        config: modes, groups and rules; the section `quantize` of a config.
-
-    Raises:
-        ConfigError: a mode that can't be had here, or groups that don't divide; before any work.
-    """
-    from cede.quant.source import quantize_model as quantized
-
-    return quantized(model, config)
 
 
 def report(program: ExportedProgram, config: Configured = None) -> Report:
@@ -288,7 +270,6 @@ __all__ = [
     "lower",
     "partitioner",
     "plan",
-    "quantize_model",
     "report",
     "run",
     "what_if",

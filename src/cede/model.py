@@ -80,15 +80,39 @@ class Model:
                 self.dynamic_shapes, _calibration(config.calibration), progress,
             )  # fmt: skip
             return replace(self, exported=program, module=None, quantization=rows)
+        from cede.quant.source import quantize_model
+
+        module, report = quantize_model(self.source(), config)
+        return replace(self, module=module.eval(), quantization=report)
+
+    def source(self) -> torch.nn.Module:
+        """The module.
+
+        Raises:
+            ConfigError: the model came as an exported program.
+        """
         if self.module is None:
             raise ConfigError(
                 f"{self.name}: an exported program can't be quantized in its source; give the"
                 " module, or leave quantize out"
             )
-        from cede.quant.source import quantize_model
+        return self.module
 
-        module, report = quantize_model(self.module, config)
-        return replace(self, module=module.eval(), quantization=report)
+    def calls(self, given: str | None) -> list[tuple[Any, ...]]:
+        """Positional inputs of some calls.
+
+        Args:
+            given: a `.pt` or `.npz` file, or "file.py:function" that gives them; None is one call
+                with the example inputs.
+
+        Raises:
+            ConfigError: a file or function that can't be used, or calls that don't fit the model.
+        """
+        if given is None:
+            return [self.args]
+        from cede.quant.pt2e.calibration import calls
+
+        return list(calls(_calibration(given) or given, self.args)[0])
 
     def export(self) -> ExportedProgram:
         """The exported program, made with `torch.export.export` under `torch.no_grad`.

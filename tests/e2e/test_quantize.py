@@ -14,6 +14,7 @@ import cede
 from cede.cli import main
 from cede.config import LayerConfig, QuantizeConfig
 from cede.errors import ConfigError
+from cede.quant.source import compared
 
 
 class Tower(torch.nn.Module):
@@ -42,7 +43,7 @@ def off(got: torch.Tensor, wanted: torch.Tensor) -> float:
 
 @pytest.mark.parametrize(
     ("mode", "embedding", "most"),
-    [("int8", "8,0", 1e-5), ("4w", "4,32", 1e-5), ("8da4w", "4,32", 1e-2), ("8da8w", "2,16", 1e-2)],
+    [("int8", "8,0", 1e-5), ("4w", "4,32", 1e-5), ("8da4w", "4,32", 1e-5), ("8da8w", "2,16", 1e-5)],
 )
 def test_every_mode_runs_as_the_quantized_model_does(mode: str, embedding: str, most: float):
     config = QuantizeConfig(mode=mode, embedding=embedding)
@@ -233,6 +234,80 @@ def test_the_command_compares_with_float(source, tmp_path):
     shown = CliRunner().invoke(main, args)
     assert "2 of 2 modules quantized" in shown.stdout
     assert "output" in shown.stdout
+
+
+def test_a_mode_or_a_whole_config_stands_for_the_section():
+    x = torch.randn(2, 64)
+    model = torch.nn.Sequential(torch.nn.Linear(64, 32)).eval()
+    whole = cede.load_config(None, ["quantize.mode=8da4w"])
+    made = [
+        cede.quantize_model(model, given)[0](x)
+        for given in (QuantizeConfig(mode="8da4w"), "8da4w", whole)
+    ]
+    assert torch.equal(made[0], made[1])
+    assert torch.equal(made[0], made[2])
+    for wrong, message in (("8da5w", "unknown mode '8da5w'"), (None, "NoneType says no numbers")):
+        with pytest.raises(ConfigError) as told:
+            cede.quantize_model(model, wrong)
+        assert message in str(told.value)
+
+
+def test_a_module_in_two_places_is_quantized_in_both():
+    class Twice(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.one = torch.nn.Linear(64, 64)
+            self.two = torch.nn.ModuleList([self.one])
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return self.two[0](self.one(x))
+
+    made, report = cede.quantize_model(Twice().eval(), "int8")
+    assert made.one is made.two[0]
+    assert not isinstance(made.one, torch.nn.Linear)
+    assert [row.module for row in report.rows] == ["one"]
+
+
+def test_comparing_leaves_the_state_of_a_model():
+    class Counting(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            torch.manual_seed(0)
+            self.linear = torch.nn.Linear(64, 64)
+            self.register_buffer("count", torch.zeros(1))
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            self.count.add_(1)
+            return self.linear(x) * self.count
+
+    model, x = Counting().eval(), torch.randn(4, 64)
+    made, report = cede.quantize_model(model, "int8")
+    found = compared(report, model, made, [(x,), (x,)], {})
+    assert model.count.item() == 0
+    assert found.output_sqnr == pytest.approx(found.rows[0].output_sqnr, abs=1)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        ("torch.nn.Sequential(torch.nn.ReLU()), (torch.ones(1, 64),)", "no module has a weight"),
+        (
+            "torch.nn.Sequential(torch.nn.Conv1d(64, 4, 1)), (torch.ones(1, 64, 8),)",
+            "every module with a weight was left",
+        ),
+    ],
+)
+def test_nothing_to_quantize_is_a_warning_and_an_error_with_strict(
+    make: str, message: str, tmp_path
+):
+    (tmp_path / "models.py").write_text(f"import torch\n\n\ndef make():\n    return {make}\n")
+    args = ["quantize", f"{tmp_path}/models.py:make", "quantize.mode=int8"]
+    result = CliRunner().invoke(main, args)
+    assert result.exit_code == 0
+    assert f"warning: nothing was quantized: {message}" in result.stderr
+    result = CliRunner().invoke(main, [*args, "--strict", "-q"])
+    assert result.exit_code == 4
+    assert message in result.stderr
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float64])
