@@ -25,7 +25,7 @@ DOCS = Path(__file__).parents[2] / "docs"
 COMMANDS = [
     "plan", "lower", "export", "report", "explain", "whatif", "diff", "gate", "run", "verify",
     "bisect", "bench",
-    "quantize", "calibrate", "ops", "models", "plugins", "new-plugin",
+    "quantize", "calibrate", "ops", "models", "plugins", "doctor", "new-plugin",
 ]  # fmt: skip
 
 
@@ -33,7 +33,9 @@ def cede_(*args: object) -> Result:
     return CliRunner().invoke(main, [str(arg) for arg in args])
 
 
-@pytest.mark.parametrize("args", [["--help"], ["--version"], ["plugins"], ["export", "--help"]])
+@pytest.mark.parametrize(
+    "args", [["--help"], ["--version"], ["plugins"], ["doctor"], ["export", "--help"]]
+)
 def test_torch_is_not_imported_before_it_is_needed(args: list[str]) -> None:
     code = (
         "import sys\n"

@@ -4,6 +4,7 @@ from cede.cli.app import CommandLine
 from cede.cli.benching import bench
 from cede.cli.calibrate import calibrate
 from cede.cli.diffing import diff, gate
+from cede.cli.doctor import doctor
 from cede.cli.lowering import export, lower
 from cede.cli.models import models
 from cede.cli.newplugin import new_plugin
@@ -40,6 +41,7 @@ main = CommandLine(
         ops,
         models,
         plugins,
+        doctor,
         new_plugin,
     ],
 )

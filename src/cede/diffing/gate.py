@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from cede.costs import seconds
 from cede.diffing.diff import diff
 from cede.errors import ConfigError
-from cede.reporting.render import share
+from cede.reporting.tables import share
 
 if TYPE_CHECKING:
     from cede.diffing.saved import Saved

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from cede.costs import seconds
-from cede.reporting.render import Table, as_markdown, as_text, quantity, share
+from cede.reporting.tables import Table, as_markdown, as_text, quantity, share
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
