@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from cede.checking import Call
     from cede.config import Config
     from cede.lowering import Lowered
-    from cede.verifying.bisect import Culprit
+    from cede.verifying.culprit import Culprit
     from cede.verifying.records import Verification
 
 __all__ = ["bisect", "verify", "verify_file"]
@@ -98,6 +98,6 @@ def bisect(
         ConfigError: there is no call.
         LoweringError: a delegate can't be run here.
     """
-    from cede.verifying.bisect import bisect as bisected
+    from cede.verifying.culprit import bisect as bisected
 
     return bisected(lowered, calls, config)
