@@ -91,7 +91,7 @@ def stranded(program: ExportedProgram, plan: Plan, graph: OpGraph) -> str:
     found: dict[str, list[str]] = {}
     for id, node in nodes_by_id(program.graph_module):
         op = written_by(node) or aten_overload(node.target)
-        if id not in taken and is_custom(op) and not _emittable(op):
+        if id not in taken and is_custom(op) and not emittable(op):
             text = f"  {graph.op(id).where}: {refusals(plan, id)}"
             found.setdefault(str(op), []).append(text)
     if not found:
@@ -123,7 +123,7 @@ def unclaimed(program: ExportedProgram, ops: Collection[Any], claimed: Collectio
     }
 
 
-def _emittable(op: Any) -> bool:
+def emittable(op: Any) -> bool:
     """Whether ExecuTorch's emission finds the variant that it calls."""
     try:
         if FunctionSchema.parse(str(op._schema)).kind() is SchemaKind.inplace:

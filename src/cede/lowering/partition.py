@@ -15,10 +15,11 @@ from cede.errors import LoweringError, PlanError
 from cede.facts import read_graph
 from cede.facts.arguments import aten_overload
 from cede.lowering.contest import limits_for, make_plan
-from cede.lowering.custom import decomposed, stranded
+from cede.lowering.custom import decomposed
 from cede.lowering.encoded import Natives, decoded, told
 from cede.lowering.keep import Keeping
-from cede.lowering.policed import insist_on, policed
+from cede.lowering.policed import policed
+from cede.lowering.preflight import insist_on_all, problems, unrunnable
 from cede.lowering.prepare import prepared
 from cede.lowering.sizes import Place, dynamic, insist_on_dynamic
 from cede.lowering.tags import write_tags
@@ -170,17 +171,15 @@ class PlanPartitioner(Partitioner):  # type: ignore[misc]
         keeping = self._keepings[len(self.plans)]
         plan, answers = self._planned(exported_program, graph, keeping)
         decomposed = None if self.replay is not None else self._decomposed[len(self.plans)]
-        lost = stranded(exported_program, plan, graph)
-        if lost and self.scout:
-            plan = dataclasses.replace(plan, warnings=(*plan.warnings, lost))
+        lost = problems(exported_program, plan, graph, own=self.scout or self.retries)
+        if self.scout:
+            told = (*lost, *unrunnable(exported_program, plan, graph))
+            plan = dataclasses.replace(plan, warnings=(*plan.warnings, *told))
         plan, findings = policed(plan, graph, self._policy, self._asked, decomposed)
         self.plans.append(plan)
         if self.scout:
             raise Scouted(plan, answers, findings)
-        insist_on(findings)
-        self._review(plan, graph)
-        if lost:
-            raise LoweringError(lost)
+        insist_on_all(findings, self._review(plan, graph), lost)
         tags = write_tags(plan, graph, exported_program)
         return PartitionResult(
             tagged_exported_program=exported_program,
@@ -190,11 +189,15 @@ class PlanPartitioner(Partitioner):  # type: ignore[misc]
             },
         )
 
-    def _review(self, plan: Plan, graph: OpGraph) -> None:
+    def _review(self, plan: Plan, graph: OpGraph) -> list[str]:
+        """Reviews' errors; what is none becomes a note."""
+        errors = []
         for finding in self.host.review(plan, graph):
             if finding.severity == "error":
-                raise LoweringError(f"{finding.message} ({finding.op or 'the whole plan'})")
-            self.notes.append(f"{finding.severity}: {finding.message}")
+                errors.append(f"{finding.message} ({finding.op or 'the whole plan'})")
+            else:
+                self.notes.append(f"{finding.severity}: {finding.message}")
+        return errors
 
     def _planned(
         self, program: ExportedProgram, graph: OpGraph, keeping: Keeping

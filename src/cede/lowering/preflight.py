@@ -1,0 +1,147 @@
+"""What would stop a program at emission or on a device, all of it, before a delegate is compiled.
+
+Policy, reviews and borders are asked one after the other, and told together.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+from executorch.exir.passes import to_out_var_skiplist
+
+from cede.errors import LoweringError, PolicyError
+from cede.facts.arguments import aten_overload, written_by
+from cede.lowering.custom import emittable, is_custom, refusals, stranded
+from cede.lowering.tags import nodes_by_id
+from cede.running.kernels import libraries, register
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from torch.export import ExportedProgram
+
+    from cede.planning import Plan
+    from cede.types import Finding, Op, OpGraph
+
+_FLOW = ("cond", "map_impl", "scan")
+"""Control flow that ExecuTorch's emitter knows (`exir/emit/_emitter.py`, `_emit_control_flow`)."""
+
+_REMOVED = ("aten.sym_", "aten._assert", "aten.alias", "aten.lift_fresh", "executorch_prim.")
+"""What ExecuTorch's own passes take out or rewrite before emission."""
+
+
+def problems(program: ExportedProgram, plan: Plan, graph: OpGraph, own: bool) -> list[str]:
+    """What keeps the ops that were left from being emitted.
+
+    Args:
+        program: the edge program, before delegates are compiled.
+        plan: for it.
+        graph: its facts.
+        own: whether cede emits the program; a script may give passes of its own that rewrite ops
+            of ExecuTorch's libraries.
+
+    Returns:
+        Texts that name each op, its place, and every partitioner's reason; [] if there is none.
+    """
+    found = [text] if (text := stranded(program, plan, graph)) else []
+    found += _flows(plan, graph)
+    return found + (_without_variant(program, plan, graph) if own else [])
+
+
+def unrunnable(program: ExportedProgram, plan: Plan, graph: OpGraph) -> list[str]:
+    """Warnings of left ops that the runtime here has no kernel for, before anything is compiled."""
+    from executorch.runtime import Runtime
+
+    present = set(Runtime.get().operator_registry.operator_names)
+    missing: dict[str, list[str]] = {}
+    for op, overload in _left(program, plan, graph):
+        if not emittable(overload):
+            continue
+        name = _out_variant(overload)
+        if name and name not in present:
+            missing.setdefault(name, []).append(op.where)
+    return [
+        f"this runtime has no kernel for {name} (needed by {'; '.join(places[:3])}): the program"
+        " needs one that you link"
+        for name, places in sorted(missing.items())
+    ]
+
+
+def insist_on_all(findings: Iterable[Finding], reviews: Iterable[str], lost: Sequence[str]) -> None:
+    """Stop at everything that is wrong with a plan, told in one error.
+
+    Raises:
+        PolicyError: the policy alone isn't met.
+        LoweringError: a review found an error, or an op that was left can't be emitted.
+    """
+    policy = [given.message for given in findings if given.severity == "error"]
+    others = [*reviews, *lost]
+    if others:
+        raise LoweringError("\n".join([*policy, *others]))
+    if policy:
+        raise PolicyError("\n".join(policy))
+
+
+def _flows(plan: Plan, graph: OpGraph) -> list[str]:
+    taken = plan.delegation_of()
+    left = [op for op in graph.ops if op.branches and op.id not in taken and op.target not in _FLOW]
+    if not left:
+        return []
+    lines = "\n".join(f"  {op.where}: {refusals(plan, op.id)}" for op in left)
+    names = ", ".join(dict.fromkeys(op.target for op in left))
+    text = (
+        f"nobody takes {names}, and ExecuTorch emits no control flow but {', '.join(_FLOW)}:\n"
+        f"{lines}\nUnroll the loop in the model, run it outside of the program, or give the op to a"
+        " backend that takes it whole."
+    )
+    return [text]
+
+
+def _without_variant(program: ExportedProgram, plan: Plan, graph: OpGraph) -> list[str]:
+    left = [
+        (op, overload) for op, overload in _left(program, plan, graph) if not is_custom(overload)
+    ]
+    register(str(overload).replace(".", "::", 1) for _, overload in left)
+    found: dict[str, list[str]] = {}
+    for op, overload in left:
+        if not emittable(overload):
+            text = f"  {op.where}: {refusals(plan, op.id)}"
+            found.setdefault(overload._schema.name, []).append(text)
+    if not found:
+        return []
+    namespaces = dict.fromkeys(name.partition("::")[0] for name in found)
+    modules = ", ".join(module for name in namespaces for module in libraries(name))
+    advice = f", or import a build of {modules} that has it" if modules else ""
+    text = (
+        f"no out variant is registered for {', '.join(found)}, which no backend took:\n"
+        + "\n".join(line for lines in found.values() for line in lines)
+        + "\nRegister an out variant of the operator, give the op to a backend that takes it"
+        f"{advice}."
+    )
+    return [text]
+
+
+def _left(program: ExportedProgram, plan: Plan, graph: OpGraph) -> Iterator[tuple[Op, Any]]:
+    """Ops outside every delegation that become calls of a kernel, with their overloads."""
+    taken = plan.delegation_of()
+    for id, node in nodes_by_id(program.graph_module):
+        if id in taken or id not in graph or graph.op(id).bookkeeping:
+            continue
+        overload = written_by(node) or aten_overload(node.target)
+        if not isinstance(overload, torch._ops.OpOverload) or overload in to_out_var_skiplist:
+            continue
+        if not str(overload).startswith(_REMOVED):
+            yield graph.op(id), overload
+
+
+def _out_variant(overload: Any) -> str:
+    """ "aten::sort.values", as the runtime names it; "" where the op is called as it is."""
+    from executorch.exir.operator.convert import to_out_variant
+
+    try:
+        out, _ = to_out_variant(overload)
+    except (RuntimeError, AssertionError):
+        return ""
+    name, variant = out._schema.name, out._schema.overload_name
+    return f"{name}.{variant}" if variant else str(name)
