@@ -29,4 +29,5 @@ QUANTIZER = Quantizer(
     make=_make,
     available=_available,
     fold=False,
+    masks=False,
 )

@@ -21,4 +21,12 @@ def _make(mode: str, per_channel: bool) -> Any:
 
 def tosa_quantizer(missing: Callable[[], str | None]) -> Quantizer:
     """The record, with what tells why it can't be made here."""
-    return Quantizer(name="tosa", backend="tosa", modes=("static",), make=_make, available=missing)
+    # With the profile `int` it takes nothing of a float program.
+    return Quantizer(
+        name="tosa",
+        backend="tosa",
+        modes=("static",),
+        make=_make,
+        available=missing,
+        floats=False,
+    )

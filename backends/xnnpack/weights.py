@@ -124,8 +124,7 @@ def _expressible(linear: Any, program: Any) -> bool:
     data, _, zeros, axis, low, high = weight.args[:6]
     value, held = data.meta["val"], constants(program)
     return (
-        "dequantize" not in str(x.target)
-        and (axis, str(value.dtype), value.dim()) == (0, "torch.int8", 2)
+        (axis, str(value.dtype), value.dim()) == (0, "torch.int8", 2)
         and _fits(low, high, value.shape[1])
         and data.name in held
         and getattr(zeros, "name", "") in held
@@ -134,8 +133,8 @@ def _expressible(linear: Any, program: Any) -> bool:
 
 
 def _weight(node: Any, linear: Any) -> Any | None:
-    """The dequantize that makes the weight of a linear node, None for others."""
-    if node.target is not linear:
+    """The dequantize that makes the weight of a linear node of a float activation, or None."""
+    if node.target is not linear or "dequantize" in str(node.args[0].target):
         return None
     made = node.args[1]
     return made if str(made.target) == PER_CHANNEL else None

@@ -1,125 +1,168 @@
-"""A quantizer's annotations, for the ops that were chosen alone."""
+"""The quantizers' annotations, each for the ops that it is asked for alone."""
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-import torch
 from torchao.quantization.pt2e.quantizer import (
     DerivedQuantizationSpec,
+    QuantizationAnnotation,
     Quantizer,
     SharedQuantizationSpec,
 )
 
-from cede.facts.places import module_of
-from cede.quant.pt2e.choice import NONE, kind_of
-from cede.quant.pt2e.rows import AnnotatedRow
+from cede.quant.pt2e.told import rows
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from torch.fx import GraphModule, Node
 
-    from cede.quant.pt2e.choice import Choice
+    from cede.quant.pt2e.assign import Assignment
+    from cede.quant.pt2e.rows import AnnotatedRow
+    from cede.types import Quantizer as Record
 
 KEY = "quantization_annotation"
 """Where torchao reads a node's annotation (`Q_ANNOTATION_KEY`)."""
 
+Found = dict["Node", Any]
+"""Annotations by node."""
+
 
 class Chosen(Quantizer):  # type: ignore[misc]
-    """Several quantizers of one backend, one a mode; each op is annotated by that of its mode.
+    """Quantizers of one or more backends, one a mode; each op is annotated by the one asked for it.
 
     Args:
-        name: of the quantizer, for the rows.
-        inner: by mode.
-        choose: the mode of an op.
+        records: the quantizers, in priority order.
+        inner: those made of them, by name and mode.
+        asked: the quantizer and mode of an op.
     """
 
-    def __init__(self, name: str, inner: Mapping[str, Any], choose: Choice) -> None:
+    def __init__(
+        self,
+        records: Sequence[Record],
+        inner: Mapping[tuple[str, str], Any],
+        asked: Assignment,
+    ) -> None:
         super().__init__()
-        self.name = name
+        self.records = {record.name: record for record in records}
         self.inner = inner
-        self.choose = choose
+        self.asked = asked
         self.rows: tuple[AnnotatedRow, ...] = ()
 
     def transform_for_annotation(self, model: GraphModule) -> GraphModule:
-        """What the backend wants changed before."""
+        """What the backends want changed before."""
         for inner in self.inner.values():
             model = inner.transform_for_annotation(model)
         return model
 
     def annotate(self, model: GraphModule) -> GraphModule:
-        """Annotate with each quantizer, and keep what was chosen."""
-        nodes = list(model.graph.nodes)
-        found: dict[str, dict[Node, Any]] = {}
-        for mode, inner in self.inner.items():
-            inner.annotate(model)
-            found[mode] = {n: n.meta.pop(KEY) for n in nodes if _annotated(n)}
-        kept: dict[Node, Any] = {}
-        modes: dict[Node, str] = {}
-        for mode, given in found.items():
-            chosen = self._chosen(mode, given)
-            kept.update(chosen)
-            modes.update(dict.fromkeys(chosen, mode))
+        """Annotate with each quantizer, and keep what it is asked for."""
+        found: dict[tuple[str, str], Found] = {}
+        kept: Found = {}
+        parted: set[Node] = set()
+        by: dict[Node, tuple[str, str]] = {}
+        for key in self.inner:
+            found[key], apart = self._found(key, model)
+            parted |= apart
+            mine = self._mine(key, found[key])
+            kept.update(mine)
+            by.update(dict.fromkeys(mine, key))
         for node, annotation in kept.items():
             node.meta[KEY] = annotation
-        self.rows = tuple(
-            _grouped(self._row(node, found, modes) for node in nodes if _counts(node))
-        )
+        self.rows = rows(model, self.asked, found, by, parted)
         return model
 
     def validate(self, model: GraphModule) -> None:
-        """Ask the backend's own."""
+        """Ask the backends' own."""
         for inner in self.inner.values():
             inner.validate(model)
 
     def prepare_obs_or_fq_callback(self, model: GraphModule, observers: Any) -> None:
-        """What the backend adjusts once there are observers."""
+        """What the backends adjust once there are observers."""
         for inner in self.inner.values():
             inner.prepare_obs_or_fq_callback(model, observers)
 
-    def _chosen(self, mode: str, found: Mapping[Node, Any]) -> dict[Node, Any]:
-        kept = {n: a for n, a in found.items() if self.choose(_owner(n, found))[0] == mode}
+    def _found(self, key: tuple[str, str], model: GraphModule) -> tuple[Found, set[Node]]:
+        """What one quantizer annotates, and ops that it may not fuse with others.
+
+        Ops of other backends are hidden from it: a pattern with one of them is not seen, and what
+        is left of it may be another pattern. So is a pattern that the plan cuts in two.
+        """
+        calls = [node for node in model.graph.nodes if node.op == "call_function"]
+        guided, masks = self.asked.guided, self.records[key[0]].masks
+        foreign = {n for n in calls if guided and self.asked.quantizer(n) != key[0]}
+        parted: set[Node] = set()
+        while True:
+            with _hidden(model, foreign | parted, masks):
+                self.inner[key].annotate(model)
+                given = {n: n.meta.pop(KEY) for n in model.graph.nodes if KEY in n.meta}
+            found = {n: a for n, a in given.items() if n not in foreign and n not in parted}
+            apart = {n for n in found if self.asked.parted(n, owner(n, found))}
+            if not apart:
+                return found, parted
+            parted |= apart
+
+    def _mine(self, key: tuple[str, str], found: Found) -> Found:
+        """The annotations of the ops that a quantizer is asked for in a mode."""
+        kept = {n: a for n, a in found.items() if self._is_mine(key, n, found)}
         if len(kept) == len(found):
             return kept
+        for node in [n for n in found if n not in kept]:
+            self._move(key, node, found, kept)
         # What shares a scale with an op that is left has none itself.
         while gone := [n for n, a in kept.items() if not _has_all(a, found, kept)]:
             for node in gone:
                 del kept[node]
         return kept
 
-    def _row(
-        self, node: Node, found: Mapping[str, Mapping[Node, Any]], modes: Mapping[Node, str]
-    ) -> AnnotatedRow:
-        kind, mode = kind_of(node), modes.get(node, "")
-        note = "" if mode else self._why(node, kind, found)
-        return AnnotatedRow(module=module_of(node), op=kind, count=1, scheme=mode, note=note)
+    def _is_mine(self, key: tuple[str, str], node: Node, found: Found) -> bool:
+        if node.op != "call_function" and self.asked.guided:
+            return all(self._asks(key, user) for user in node.users)
+        return self._asks(key, owner(node, found))
 
-    def _why(self, node: Node, kind: str, found: Mapping[str, Mapping[Node, Any]]) -> str:
-        mode, why = self.choose(node)
-        if mode == NONE:
-            return why
-        if node in found[mode]:
-            return "it goes with an op that is left in float"
-        if not node.meta["val"].is_floating_point():
-            return f"its result is {str(node.meta['val'].dtype).removeprefix('torch.')}"
-        if any(kind_of(other) == kind for other in found[mode]):
-            return f"the {self.name} quantizer left this one, and annotated others in mode {mode}"
-        return f"the {self.name} quantizer annotates no {kind} in mode {mode}"
+    def _asks(self, key: tuple[str, str], node: Node) -> bool:
+        whose = self.asked(node)
+        return (whose.quantizer, whose.mode) == key
 
+    def _move(self, key: tuple[str, str], node: Node, found: Found, kept: Found) -> None:
+        """Where the result of a foreign op is to be quantized, quantize it before its own readers.
 
-def _annotated(node: Node) -> bool:
-    return KEY in node.meta
-
-
-def _counts(node: Node) -> bool:
-    """Whether an op computes a tensor."""
-    op = isinstance(node.target, torch._ops.OpOverload)
-    return op and isinstance(node.meta.get("val"), torch.Tensor)
+        nncf puts the scale of an input behind the op that gives it.
+        """
+        spec = found[node].output_qspec
+        if spec is None or isinstance(spec, (SharedQuantizationSpec, DerivedQuantizationSpec)):
+            return
+        for user in node.users:
+            if user.op == "call_function" and self._asks(key, user):
+                given = kept.setdefault(user, QuantizationAnnotation(_annotated=True))
+                given.input_qspec_map.setdefault(node, spec)
 
 
-def _owner(node: Node, found: Mapping[Node, Any]) -> Node:
-    """The op whose choice decides: an op that only gives a pattern's result goes with the first.
+@contextmanager
+def _hidden(model: GraphModule, nodes: set[Node], masks: bool) -> Iterator[None]:
+    """Let ops look like nothing that a quantizer knows, and annotated where it minds that."""
+    targets = {node: node.target for node in nodes}
+    for node in nodes:
+        node.target = _unknown
+        if masks:
+            node.meta[KEY] = QuantizationAnnotation(_annotated=True)
+    try:
+        yield
+    finally:
+        for node, target in targets.items():
+            node.target = target
+            node.meta.pop(KEY, None)
+        model.recompile()
+
+
+def _unknown(*args: Any, **kwargs: Any) -> Any:
+    raise NotImplementedError
+
+
+def owner(node: Node, found: Mapping[Node, Any]) -> Node:
+    """The op whose share decides: an op that only gives a pattern's result goes with the first.
 
     An input or a constant goes with the first op that reads it.
     """
@@ -127,7 +170,7 @@ def _owner(node: Node, found: Mapping[Node, Any]) -> Node:
         return next(iter(node.users), node)
     before = [given for given in node.all_input_nodes if given.op == "call_function"]
     if not found[node].input_qspec_map and before and before[0] in found:
-        return _owner(before[0], found)
+        return owner(before[0], found)
     return node
 
 
@@ -146,12 +189,3 @@ def _references(annotation: Any) -> Iterator[Node]:
             continue
         for place in places:
             yield place[1] if isinstance(place, tuple) else place
-
-
-def _grouped(rows: Iterator[AnnotatedRow]) -> Iterator[AnnotatedRow]:
-    counts: dict[tuple[str, str, str, str], int] = {}
-    for row in rows:
-        key = (row.module, row.op, row.scheme, row.note)
-        counts[key] = counts.get(key, 0) + 1
-    for (module, op, scheme, note), count in counts.items():
-        yield AnnotatedRow(module=module, op=op, count=count, scheme=scheme, note=note)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from cede.config import SelectorConfig
 from cede.errors import ConfigError
-from cede.facts.places import module_of
+from cede.facts.places import layer_of, module_of
 from cede.policy import selects_module
 
 if TYPE_CHECKING:
@@ -42,16 +42,18 @@ class Choice:
         self.modes = tuple(dict.fromkeys((mode, *(m for _, m in self._rules if m != NONE))))
         self._used: set[str] = set()
 
-    def __call__(self, node: Node) -> tuple[str, str]:
-        """The mode of an op, or "none" and why."""
+    def __call__(self, node: Node, backend: str = "") -> tuple[str, str]:
+        """The mode of an op that goes to a backend, and the rule; "none" and why."""
         mode, why = self._mode, ""
         if self._select:
-            found = [i for i, selector in enumerate(self._select) if _matches(selector, node)]
+            found = [
+                i for i, selector in enumerate(self._select) if _matches(selector, node, backend)
+            ]
             self._used.update(f"select[{i}]" for i in found)
             if not found:
                 mode, why = NONE, "not selected"
         for i, (selector, asked) in enumerate(self._rules):
-            if _matches(selector, node):
+            if _matches(selector, node, backend):
                 self._used.add(f"quantize.layers[{i}]")
                 mode, why = asked, f"quantize.layers[{i}]"
         return mode, why
@@ -81,10 +83,13 @@ def _read(text: str, where: str) -> SelectorConfig:
         raise ConfigError(f"{where}: {error}") from None
 
 
-def _matches(selector: SelectorConfig, node: Node) -> bool:
+def _matches(selector: SelectorConfig, node: Node, backend: str) -> bool:
+    if selector.backend not in ("", backend):
+        return False
     value = node.meta.get("val")
     dtype = str(getattr(value, "dtype", "")).removeprefix("torch.")
     path = module_of(node)
     return any(
-        selects_module(selector, path, op, dtype) for op in {kind_of(node), str(node.target)}
+        selects_module(selector, path, op, dtype, layer_of(node))
+        for op in {kind_of(node), str(node.target)}
     )

@@ -17,6 +17,7 @@ class AnnotatedRow:
         module: path of the module that calls them.
         op: operator without overload, such as "aten.conv2d".
         count: how many there are.
+        quantizer: that annotated them, "" where they were left.
         scheme: the mode, "" where they were left in float.
         note: why they were left.
     """
@@ -24,19 +25,21 @@ class AnnotatedRow:
     module: str
     op: str
     count: int
+    quantizer: str = ""
     scheme: str = ""
     note: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnnotationReport:
-    """What a quantizer did with a program.
+    """What one or more quantizers did with a program.
 
     Attributes:
-        quantizer: its name.
+        quantizer: its name; several are joined by ", ".
         per_channel: whether weights have one scale a channel, else one in all.
         calls: how many calls it was calibrated with.
         rows: in the program's order.
+        guided: whether ops were shared out by a plan of the float program.
         warnings: what the user should know.
         output_sqnr: signal to quantization noise of the outputs on example inputs in dB; None where
             not compared.
@@ -46,6 +49,7 @@ class AnnotationReport:
     per_channel: bool
     calls: int
     rows: tuple[AnnotatedRow, ...]
+    guided: bool = False
     warnings: tuple[str, ...] = ()
     output_sqnr: float | None = None
 
@@ -60,9 +64,12 @@ class AnnotationReport:
         done = sum(row.count for row in self.rows if row.scheme)
         total = sum(row.count for row in self.rows)
         weights = "channel" if self.per_channel else "tensor"
+        several = "s" * (", " in self.quantizer)
         return (
-            f"{done} of {total} ops annotated by the {self.quantizer} quantizer, weights per"
-            f" {weights}, calibrated with {self.calls} call{'s' * (self.calls != 1)}"
+            f"{done} of {total} ops annotated by the {self.quantizer} quantizer{several}"
+            + (", guided by the plan" if self.guided else "")
+            + f", weights per {weights}, calibrated with {self.calls}"
+            f" call{'s' * (self.calls != 1)}"
             + ("" if self.output_sqnr is None else f", outputs {decibel(self.output_sqnr)}")
         )
 
@@ -80,6 +87,7 @@ class AnnotationReport:
             "schema": 1,
             "quantizer": self.quantizer,
             "per_channel": self.per_channel,
+            "guided": self.guided,
             "calls": self.calls,
             "output_sqnr": finite(self.output_sqnr),
             "warnings": list(self.warnings),
@@ -90,9 +98,16 @@ class AnnotationReport:
     def _table(self) -> Table:
         return Table(
             title="Quantization",
-            header=("module", "op", "count", "scheme", "note"),
+            header=("module", "op", "count", "quantizer", "scheme", "note"),
             rows=[
-                (row.module or "-", row.op, str(row.count), row.scheme or "-", row.note)
+                (
+                    row.module or "-",
+                    row.op,
+                    str(row.count),
+                    row.quantizer or "-",
+                    row.scheme or "-",
+                    row.note,
+                )
                 for row in self.rows
             ],
             right=frozenset({2}),

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from cede.quant.pt2e.program import Progress
     from cede.quant.pt2e.rows import AnnotationReport
 
-_OWN = ("pt2e", "pt2e_mode", "per_channel", "calibration", "layers")
+_OWN = ("pt2e", "pt2e_mode", "per_channel", "calibration", "guided", "layers")
 
 
 def quantize_as_configured(
@@ -57,6 +57,7 @@ def quantize_as_configured(
         dynamic_shapes,
         layers=asked.layers,
         config=replace(config, quantize=QuantizeConfig()),
+        guided=None if asked.guided else False,
         progress=progress,
     )
 

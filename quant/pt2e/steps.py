@@ -3,66 +3,121 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch.export import ExportedProgram
-from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
+from torchao.quantization.pt2e.quantize_pt2e import prepare_pt2e
 
+from cede.config import check_options
 from cede.errors import CedeError, ConfigError, LoweringError
+from cede.lowering.guide import places
 from cede.quant.pt2e.annotate import Chosen
+from cede.quant.pt2e.assign import Assignment
 from cede.quant.pt2e.calibration import calls
+from cede.quant.pt2e.convert import convert
 from cede.quant.pt2e.rows import AnnotationReport
 from cede.quiet import logging_kept
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from cede.config import Config
+    from cede.host import Host
     from cede.quant.pt2e.calibration import Calibration
     from cede.quant.pt2e.choice import Choice
     from cede.quant.pt2e.program import Progress
+    from cede.quant.pt2e.rows import AnnotatedRow
     from cede.types import Quantizer
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Way:
+    """How a program is to be quantized.
+
+    Attributes:
+        records: the quantizers, each of another backend.
+        choose: the mode of an op.
+        per_channel: whether weights have one scale a channel.
+        host: the plugins.
+        config: by which the float program is planned first; None goes without a plan.
+    """
+
+    records: tuple[Quantizer, ...]
+    choose: Choice
+    per_channel: bool
+    host: Host
+    config: Config | None = None
+
+    @property
+    def names(self) -> str:
+        """The quantizers' names."""
+        return ", ".join(record.name for record in self.records)
+
+    def assignment(self, floats: ExportedProgram) -> Assignment:
+        """Plan the float program and share out its ops.
+
+        Raises:
+            CedeError: it can't be planned.
+        """
+        if self.config is None:
+            return Assignment(self.records, self.choose, None)
+        options = check_options(self.config, self.host.backends, self.host.backend)
+        found = places(floats, self.host, self.config, options)
+        return Assignment(self.records, self.choose, found)
 
 
 def quantized(
     model: torch.nn.Module | ExportedProgram,
     args: tuple[Any, ...],
-    record: Quantizer,
-    choose: Choice,
-    per_channel: bool,
+    way: Way,
     calibration: Calibration | None,
     dynamic_shapes: Any,
     progress: Progress | None,
 ) -> tuple[ExportedProgram, AnnotationReport]:
     """As `cede.quantize_program`, with everything looked up."""
     floats = _exported(model, args, dynamic_shapes)
-    with _step(f"the {record.name} quantizer can't annotate the program"), torch.no_grad():
+    asked = way.assignment(floats)
+    with _step(f"the {way.names} quantizer can't annotate the program"), torch.no_grad():
         with logging_kept():
-            inner = {mode: record.make(mode, per_channel) for mode in choose.modes}
-        quantizer = Chosen(record.name, inner, choose)
+            inner = {
+                (record.name, mode): record.make(mode, way.per_channel)
+                for record in way.records
+                for mode in way.choose.modes
+                if mode in record.modes
+            }
+        quantizer = Chosen(way.records, inner, asked)
         prepared = prepare_pt2e(floats.module(check_guards=False), quantizer)
-    choose.insist()
+    way.choose.insist()
     count = _calibrated(prepared, calibration, args, progress)
     with _step("torchao can't convert the program"), torch.no_grad():
-        converted = convert_pt2e(prepared, fold_quantize=record.fold)
+        converted = convert(prepared, way.records, asked)
     with _step("torch.export can't export the quantized program"), torch.no_grad():
         program = torch.export.export(converted, args, dynamic_shapes=dynamic_shapes)
-    warnings = []
-    if calibration is None and "static" in choose.modes:
-        warnings.append(
+    report = AnnotationReport(
+        quantizer=way.names,
+        per_channel=way.per_channel,
+        calls=count,
+        rows=quantizer.rows,
+        guided=asked.guided,
+        warnings=tuple(_warnings(way, quantizer.rows, calibration is None)),
+    )
+    return program, report
+
+
+def _warnings(way: Way, rows: tuple[AnnotatedRow, ...], uncalibrated: bool) -> Iterator[str]:
+    if uncalibrated and "static" in way.choose.modes:
+        yield (
             "static quantization without calibration data: scales come from the example inputs"
             " alone; give calibration (quantize.calibration) with inputs like those to come"
         )
-    if not any(row.scheme for row in quantizer.rows):
-        warnings.append(f"the {record.name} quantizer annotated no op: the program stays in float")
-    report = AnnotationReport(
-        quantizer=record.name,
-        per_channel=per_channel,
-        calls=count,
-        rows=quantizer.rows,
-        warnings=tuple(warnings),
-    )
-    return program, report
+    for record in way.records:
+        if not any(row.quantizer == record.name for row in rows):
+            yield (
+                f"the {record.name} quantizer annotated no op: "
+                + ("the program stays in float" if len(way.records) == 1 else "see the notes")
+            )
 
 
 def _exported(

@@ -99,12 +99,15 @@ class QuantizeConfig:
     """In which numbers a model computes: rewritten in its source, or annotated once exported.
 
     Attributes:
-        pt2e: the quantizer of a backend that annotates the exported program; goes with `layers`
-            and the three keys below, not with the others.
+        pt2e: the quantizer of a backend that annotates the exported program, several joined by
+            commas, or "auto" for those of the backends; goes with `layers` and the four keys
+            below, not with the others.
         pt2e_mode: "static", "dynamic" or "weight-only", as far as the quantizer has it.
         per_channel: whether weights have one scale a channel, else one in all.
         calibration: a `.pt` or `.npz` file of calls, relative to the config file (`load_config`
             makes it absolute), or "file.py:function" that gives them.
+        guided: whether the float program is planned first, so that each quantizer annotates only
+            what its backend gets.
         mode: of linear modules: "int8" and "4w" (weights only), "8da8w" and "8da4w" (activations
             in int8 as well), "torchao:8daNw"; empty leaves them.
         group_size: how many inputs share a scale, for 4 bits; 0 is all of a row.
@@ -123,6 +126,7 @@ class QuantizeConfig:
     pt2e_mode: str = "static"
     per_channel: bool = True
     calibration: str = ""
+    guided: bool = True
 
 
 @dataclass(kw_only=True)

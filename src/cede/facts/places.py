@@ -14,6 +14,9 @@ from cede.layers import META_KEY
 if TYPE_CHECKING:
     from torch.fx import Node
 
+NODE_KEY = "cede_node"
+"""Where `node.meta["custom"]` has the name of the exported program's node, if it was noted."""
+
 _FRAME = re.compile(r'File "([^"]+)", line (\d+)')
 _OPERATOR = re.compile(r"[a-z]\w*\.\w+\.\w+")
 # Some of torch's own passes leave a path relative to its parent.
@@ -34,6 +37,12 @@ def layer_of(node: Node) -> str:
     """The `cede.layer` path that the node was made under."""
     custom = node.meta.get("custom")
     return str(custom.get(META_KEY, "")) if isinstance(custom, dict) else ""
+
+
+def node_of(node: Node) -> str:
+    """Name of the exported program's node that became this one, "" unless it was noted there."""
+    custom = node.meta.get("custom")
+    return str(custom.get(NODE_KEY, "")) if isinstance(custom, dict) else ""
 
 
 def source_of(node: Node) -> str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from executorch.exir import to_edge_transform_and_lower
 
 from cede.errors import CedeError, PlanError
-from cede.lowering.borders import left_quantized
+from cede.lowering.borders import left_quantized, unlike
 from cede.lowering.contest import settled
 from cede.lowering.emit import Lowered, emit
 from cede.lowering.partition import KeptUnclaimed, PlanPartitioner
@@ -57,7 +57,7 @@ def lower_program(
     if plan is None or plan.graph is None:
         raise PlanError("ExecuTorch did not ask for a partition")
     notes = [*partitioner.notes, *(f.message for f in host.lowered(plan, edge))]
-    notes += left_quantized(plan, plan.graph)
+    notes += [*unlike(plan, plan.graph), *left_quantized(plan, plan.graph)]
     return emit(edge, plan, plan.graph, program, tuple(notes))
 
 

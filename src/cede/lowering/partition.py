@@ -22,7 +22,7 @@ from cede.lowering.policed import policed
 from cede.lowering.preflight import insist_on_all, problems, unrunnable
 from cede.lowering.prepare import prepared
 from cede.lowering.sizes import Place, dynamic, insist_on_dynamic
-from cede.lowering.tags import write_tags
+from cede.lowering.tags import noted, write_tags
 from cede.policy import read_policy
 from cede.quiet import logging_kept
 from cede.reporting import Report, make_report
@@ -53,12 +53,14 @@ class Scouted(Exception):
     """Leaves lowering with the plan once there is one."""
 
     def __init__(
-        self, plan: Plan, answers: tuple[Answers, ...], findings: tuple[Finding, ...]
+        self,
+        plan: Plan,
+        answers: tuple[Answers, ...],
+        findings: tuple[Finding, ...],
+        nodes: Mapping[str, str],
     ) -> None:
         super().__init__("planned")
-        self.plan = plan
-        self.answers = answers
-        self.findings = findings
+        self.plan, self.answers, self.findings, self.nodes = plan, answers, findings, nodes
 
 
 class PlanPartitioner(Partitioner):  # type: ignore[misc]
@@ -178,7 +180,7 @@ class PlanPartitioner(Partitioner):  # type: ignore[misc]
         plan, findings = policed(plan, graph, self._policy, self._asked, decomposed)
         self.plans.append(plan)
         if self.scout:
-            raise Scouted(plan, answers, findings)
+            raise Scouted(plan, answers, findings, noted(exported_program))
         insist_on_all(findings, self._review(plan, graph), lost)
         tags = write_tags(plan, graph, exported_program)
         return PartitionResult(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from executorch.exir import to_edge_transform_and_lower
@@ -35,12 +35,14 @@ class Scouting:
         dropped: ATen nodes that had to be decomposed for it after all.
         answers: what each partitioner answered, before the policy.
         findings: where the plan does not meet the policy.
+        nodes: name of the exported program's node by an op's id, where that was noted in it.
     """
 
     plan: Plan
     dropped: frozenset[str]
     answers: tuple[Answers, ...]
     findings: tuple[Finding, ...]
+    nodes: Mapping[str, str] = field(default_factory=dict)
 
 
 def scout(
@@ -65,6 +67,7 @@ def scout(
                 dropped=frozenset(dropped),
                 answers=done.answers,
                 findings=done.findings,
+                nodes=done.nodes,
             )
         except (CedeError, KeptUnclaimed):
             raise

@@ -11,6 +11,7 @@ from torch.fx import GraphModule
 
 from cede.errors import PlanError
 from cede.facts.arguments import scoped
+from cede.facts.places import node_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -85,6 +86,11 @@ def nodes_by_id(module: GraphModule, scope: str = "") -> Iterator[tuple[str, Nod
         yield scoped(node.name, scope), node
         for name, branch in _branches(module, node):
             yield from nodes_by_id(branch, scoped(f"{node.name}/{name}", scope))
+
+
+def noted(program: ExportedProgram) -> dict[str, str]:
+    """The name that each op's node had before it was decomposed, by id, where it was noted."""
+    return {id: name for id, node in nodes_by_id(program.graph_module) if (name := node_of(node))}
 
 
 def _branches(module: GraphModule, node: Node) -> Iterator[tuple[str, GraphModule]]:

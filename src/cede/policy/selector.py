@@ -47,7 +47,9 @@ def nearest(selector: SelectorConfig, graph: OpGraph) -> str:
     return "each of its fields matches ops, and no op matches all of them"
 
 
-def selects_module(selector: SelectorConfig, path: str, op: str, dtype: str) -> bool:
+def selects_module(
+    selector: SelectorConfig, path: str, op: str, dtype: str, layer: str = ""
+) -> bool:
     """Whether a module of a model matches every field.
 
     Args:
@@ -55,8 +57,9 @@ def selects_module(selector: SelectorConfig, path: str, op: str, dtype: str) -> 
         path: of the module.
         op: what it calls, such as "aten.linear".
         dtype: of its weight.
+        layer: names of the `cede.layer` contexts around it, joined by dots.
     """
-    values = {"op": op, "name": path, "regex": path, "module": path, "layer": "", "dtype": dtype}
+    values = {"op": op, "name": path, "regex": path, "module": path, "layer": layer, "dtype": dtype}
     given = [name for name in _FIELDS if getattr(selector, name)]
     tests = [test for _, test in _tests(selector)]
     return all(test(values[name]) for name, test in zip(given, tests, strict=True))

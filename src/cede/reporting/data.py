@@ -75,6 +75,8 @@ def to_json(report: Report) -> str:
     }
     if report.memory is not None:
         data["memory"] = asdict(report.memory)
+    if report.borders:
+        data["borders"] = [asdict(given) for given in report.borders]
     if (found := report.prediction) is not None:
         data["predicted"] = {
             "seconds": found.seconds,

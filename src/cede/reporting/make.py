@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from cede.costs import predicted
 from cede.errors import PlanError
+from cede.reporting.borders import borders
 from cede.reporting.memory import states
 from cede.reporting.records import Answer, Outcome, Report, Row
 from cede.reporting.totals import by_delegate, by_module, by_type, totals
@@ -56,6 +57,7 @@ def make_report(
         timing=timing,
         states=states(plan, graph),
         memory=memory,
+        borders=borders(plan, graph),
     )
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from cede.costs import Prediction, Timing
     from cede.planning import Plan
+    from cede.reporting.borders import Border
     from cede.reporting.memory import MemoryUse, StateTotal
     from cede.types import OpGraph, Reason
 
@@ -167,6 +168,7 @@ class Report:
         timing: measured seconds of one call, None where the program was not run.
         states: buffers and inputs that a call writes.
         memory: what the program plans for the values of a call, None where it was not emitted.
+        borders: between delegates, or with what is left, where a side is quantized.
     """
 
     rows: tuple[Row, ...]
@@ -180,6 +182,7 @@ class Report:
     timing: Timing | None = None
     states: tuple[StateTotal, ...] = ()
     memory: MemoryUse | None = None
+    borders: tuple[Border, ...] = ()
 
     @property
     def left(self) -> tuple[Row, ...]:

@@ -6,6 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from cede.costs import seconds
+from cede.reporting.borders import met
 from cede.reporting.tables import Table, as_markdown, as_text, quantity, share
 
 if TYPE_CHECKING:
@@ -54,35 +55,48 @@ def planned(memory: MemoryUse) -> str:
 
 
 def text(report: Report, width: int | None = None) -> str:
-    """Verdict, delegates, ops, totals and warnings."""
-    tables = [
-        _delegates(report), _ops(report), _states(report), _modules(report), _types(report)
-    ]  # fmt: skip
+    """Verdict, delegates, borders, ops, totals and warnings."""
+    tables = _tables(report)
     return _document(report, [as_text(table, width) for table in tables if table.rows], "")
 
 
 def summary(report: Report, width: int | None = None) -> str:
     """Verdict, delegates, and the left ops counted by reason."""
-    tables = [_delegates(report), _reasons(report), _states(report)]
+    tables = [_delegates(report), _borders(report), _reasons(report), _states(report)]
     return _document(report, [as_text(table, width) for table in tables if table.rows], "")
 
 
 def markdown(report: Report) -> str:
     """The tables of `text`, as Markdown."""
-    tables = [
-        _delegates(report), _ops(report), _states(report), _modules(report), _types(report)
-    ]  # fmt: skip
+    tables = _tables(report)
     return _document(report, [as_markdown(table) for table in tables if table.rows], "## ")
 
 
 def markdown_summary(report: Report) -> str:
     """The tables of `summary`, as Markdown."""
-    tables = [_delegates(report), _reasons(report), _states(report)]
+    tables = [_delegates(report), _borders(report), _reasons(report), _states(report)]
     return _document(report, [as_markdown(table) for table in tables if table.rows], "## ")
+
+
+def _tables(report: Report) -> list[Table]:
+    return [
+        _delegates(report), _borders(report), _ops(report), _states(report), _modules(report),
+        _types(report),
+    ]  # fmt: skip
+
+
+def _borders(report: Report) -> Table:
+    return Table(
+        title="Borders of quantized values",
+        header=("value", "from", "to", "reader", "sides", "given", "read"),
+        rows=[border.cells for border in report.borders],
+    )
 
 
 def _document(report: Report, tables: list[str], head: str) -> str:
     head_lines = [verdict(report.totals)]
+    if report.borders:
+        head_lines.append(met(report.borders))
     if report.prediction is not None:
         head_lines.append(foreseen(report.prediction))
     if report.timing is not None:

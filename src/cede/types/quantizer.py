@@ -32,6 +32,12 @@ class Quantizer:
         granularities: what `per_channel` may be.
         fold: whether weights are stored quantized; False keeps them in float with the quantize op
             behind them, for backends that read it so.
+        masks: whether it leaves ops alone that are annotated already, as torchao's quantizers do:
+            so it is told which ops are not its backend's.
+        floats: whether its backend takes float programs, so that a plan of one tells what it will
+            have; False gives it all that no other backend gets.
+        finish: changes the converted `torch.fx.GraphModule` in place, so that the backend takes
+            it; the numbers stay. None changes nothing.
     """
 
     name: str
@@ -41,3 +47,6 @@ class Quantizer:
     available: Callable[[], str | None] = _here
     granularities: tuple[bool, ...] = (True, False)
     fold: bool = True
+    masks: bool = True
+    floats: bool = True
+    finish: Callable[[Any], None] | None = None
