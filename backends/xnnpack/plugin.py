@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
+from cede.backends.xnnpack.implicit import Implicit, read_outside
 from cede.backends.xnnpack.quantizer import QUANTIZER
 from cede.backends.xnnpack.vetoes import (
     grouped_weight,
@@ -59,14 +60,16 @@ def _rates() -> Rates:
 @hookimpl
 def cede_partitioners() -> Iterator[Partitioner]:
     """The stock partitioner, minus what its delegate computes wrongly, plus weight-only linear."""
+    adopted = Adopted(name="xnnpack", backend="xnnpack", delegate_id="XnnpackBackend", make=_stock)
     stock = Vetoed(
-        inner=Adopted(name="xnnpack", backend="xnnpack", delegate_id="XnnpackBackend", make=_stock),
+        inner=Implicit(inner=adopted),
         vetoes=(
             weight_only,
             grouped_weight,
             integer_data,
             lost_dequantize,
             prelu_rank,
+            read_outside,
             returned_clone,
             shared_constant,
         ),

@@ -98,7 +98,8 @@ class Chosen(Quantizer):  # type: ignore[misc]
             with _hidden(model, foreign | parted, masks):
                 self.inner[key].annotate(model)
                 given = {n: n.meta.pop(KEY) for n in model.graph.nodes if KEY in n.meta}
-            found = {n: a for n, a in given.items() if n not in foreign and n not in parted}
+            masked = foreign | parted if masks else parted
+            found = {n: a for n, a in given.items() if n not in masked}
             apart = {n for n in found if self.asked.parted(n, owner(n, found))}
             if not apart:
                 return found, parted

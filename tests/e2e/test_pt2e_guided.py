@@ -66,15 +66,16 @@ def test_two_backends_quantize_what_the_plan_gives_them() -> None:
     [got] = cede.run(lowered.buffer, [X]).outputs
     with torch.no_grad():
         wanted = program.module()(X)
-    assert float((got - wanted).norm() / wanted.norm()) < 1e-2
+    # a value is rounded again at the border, to the nearest of half as many steps
+    assert float((got - wanted).norm() / wanted.norm()) < 0.03
     told = lowered.report()
     [border] = [given for given in told.borders if given.taker.endswith("openvino")]
     assert border.meeting is Meeting.REQUANTIZED
     assert border.given is not None
     assert border.read is not None
     assert (border.given.dtype, border.read.dtype) == ("int8", "uint8")
-    assert str(border.given) in told.text()
-    assert str(border.read) in told.text()
+    assert str(border.given) in told.markdown()
+    assert str(border.read) in told.markdown()
     assert json.loads(told.json())["borders"][0]["meeting"]
 
 

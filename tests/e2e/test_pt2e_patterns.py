@@ -182,3 +182,30 @@ def test_a_shared_weight_is_told():
     notes = {row.module: row.note for row in report.rows if row.op == "aten.linear"}
     assert notes["there"] == "its weight is also read by aten.linear in back"
     assert notes["back"] == "its weight is also read by aten.linear in there"
+
+
+class Computed(torch.nn.Module):
+    """A convolution whose weight is quantized while running, which XNNPACK leaves."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv = torch.nn.Conv2d(2, 3, 3)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.nn.functional.conv2d(rounded(torch.relu(x)), rounded(self.conv.weight))
+
+
+def rounded(x: torch.Tensor) -> torch.Tensor:
+    ops, given = torch.ops.quantized_decomposed, (0.02, 0, -128, 127, torch.int8)
+    return ops.dequantize_per_tensor.default(ops.quantize_per_tensor.default(x, *given), *given)
+
+
+def test_a_dequantize_beside_what_is_left_is_computed():
+    torch.manual_seed(0)
+    model, args = Computed().eval(), some(1, 2, 6, 6)(0)
+    lowered = cede.export(model, args, config=CONFIG)
+    rows = {row.target: row for row in lowered.report().rows}
+    assert not rows["aten.convolution.default"].delegate
+    assert rows["quantized_decomposed.dequantize_per_tensor.default"].delegate
+    with torch.no_grad():
+        torch.testing.assert_close(cede.run(lowered.buffer, args).outputs[0], model(*args))
