@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from cede.config import Config, QuantizeConfig, check_options, load_config
+from cede.config import Config, check_options, load_config
 from cede.errors import ConfigError
 from cede.host import Host
 
@@ -46,7 +46,7 @@ def partitioner(*backends: str, config: Configured = None) -> PlanPartitioner:
     """
     from cede.lowering import PlanPartitioner
 
-    loaded = load_config(config)
+    loaded = _read(config)
     if backends:
         loaded = replace(loaded, backends=list(backends))
     return PlanPartitioner(*_prepare(loaded))
@@ -77,7 +77,7 @@ def asked(program: ExportedProgram, config: Configured = None) -> Asked:
     from cede.lowering import scout, settled
     from cede.whatif import Asked
 
-    host, loaded, options = _prepare(load_config(config))
+    host, loaded, options = _prepare(_read(config))
     found = scout(program, host, loaded, options)
     graph, partitioners = found.plan.graph, host.partitioners_for(loaded)
     assert graph is not None  # noqa: S101  (a plan made here has its graph)
@@ -131,7 +131,7 @@ def lower(program: ExportedProgram, plan: Plan | None = None, config: Configured
     """
     from cede.lowering import lower_program
 
-    loaded = load_config(config)
+    loaded = _read(config)
     if plan is not None:
         own = [source.name for source in plan.backends]
         if config is not None and loaded.backends and list(dict.fromkeys(loaded.backends)) != own:
@@ -153,28 +153,17 @@ def export(
 ) -> Lowered:
     """Quantize as the config says, `torch.export.export`, plan and lower in a row.
 
-    Raises what `quantize_model` and `lower` raise.
+    Raises what `quantize_model` and `lower` raise, and LoweringError where `torch.export` can't
+    export the model; its own error is the cause.
     """
-    import torch
+    from cede.model import Model
 
-    loaded = load_config(config)
-    if loaded.quantize.pt2e:
-        from cede.model import Model
-
-        given = Model(
-            name=type(model).__name__, args=tuple(args), kwargs=dict(kwargs or {}), module=model,
-            dynamic_shapes=dynamic_shapes,
-        )  # fmt: skip
-        return lower(given.quantized(loaded.quantize, loaded).export(), config=loaded)
-    if loaded.quantize != QuantizeConfig():
-        from cede.quant.source import quantize_model
-
-        model = quantize_model(model, loaded.quantize)[0]
-    with torch.no_grad():
-        program = torch.export.export(
-            model, tuple(args), dict(kwargs or {}), dynamic_shapes=dynamic_shapes
-        )
-    return lower(program, config=loaded)
+    loaded = _read(config)
+    given = Model(
+        name=type(model).__name__, args=tuple(args), kwargs=dict(kwargs or {}), module=model,
+        dynamic_shapes=dynamic_shapes,
+    )  # fmt: skip
+    return lower(given.quantized(loaded.quantize, loaded).export(), config=loaded)
 
 
 def report(program: ExportedProgram, config: Configured = None) -> Report:
@@ -206,7 +195,7 @@ def run(
     """
     from cede.running import run as run_program
 
-    host = Host.load(load_config(config))
+    host = Host.load(_read(config))
     return run_program(program, inputs, method, backends=host.backends)
 
 
@@ -227,7 +216,7 @@ def check(lowered: Lowered, calls: Sequence[Call], config: Configured = None) ->
     """
     from cede.checking import check_program
 
-    loaded = load_config(config)
+    loaded = _read(config)
     return check_program(lowered, calls, Host.load(loaded).backends, loaded.check)
 
 
@@ -253,12 +242,26 @@ def bench(
     from cede.benching import timed
 
     flat = pytree.tree_leaves(tuple(inputs))
-    return timed(lowered, flat, Host.load(load_config(config)).backends, calls)
+    return timed(lowered, flat, Host.load(_read(config)).backends, calls)
 
 
 def _prepare(config: Config) -> tuple[Host, Config, dict[str, Any]]:
-    host = Host.load(config)
-    return host, config, check_options(config, host.backends, host.backend)
+    try:
+        host = Host.load(config)
+        return host, config, check_options(config, host.backends, host.backend)
+    except ConfigError:
+        from cede.host.problems import name_problems
+
+        raise ConfigError("\n".join(name_problems(config))) from None
+
+
+def _read(config: Configured) -> Config:
+    try:
+        return load_config(config)
+    except ConfigError as error:
+        from cede.host.problems import with_names
+
+        raise with_names(error) from None
 
 
 __all__ = [

@@ -14,9 +14,17 @@ class CedeError(Exception):
 
 
 class ConfigError(CedeError):
-    """A config, an option or a command line that can't be used."""
+    """A config, an option or a command line that can't be used.
+
+    Attributes:
+        partial: the config without what is wrong in it, where the error is about a config.
+    """
 
     exit_code = 2
+
+    def __init__(self, message: str, partial: object = None) -> None:
+        super().__init__(message)
+        self.partial = partial
 
 
 class PluginError(CedeError):

@@ -83,7 +83,12 @@ def load(
         asked.append(f"backends={json.dumps(list(backends))}")
     if strict:
         asked.append("strict=true")
-    return load_config(config, asked)
+    try:
+        return load_config(config, asked)
+    except ConfigError as error:
+        from cede.host.problems import with_names
+
+        raise with_names(error) from None
 
 
 def backends_named(config: str | None, backends: tuple[str, ...], given: Config) -> bool:

@@ -73,8 +73,10 @@ def fit(kind: type, values: Mapping[Any, Any], path: str, problems: Problems) ->
         elif (inner := _dataclass_of(_list_value(hint))) and isinstance(value, list):
             made[key] = _fit_list(inner, value, at, known[key].metadata, problems)
         elif _assign(node, key, value, hint, at, problems):
-            made[key] = _plain(node[key], hint)
-            _check(made[key], known[key].metadata, at, problems)
+            before, plain = len(problems.lines), _plain(node[key], hint)
+            _check(plain, known[key].metadata, at, problems)
+            if len(problems.lines) == before:
+                made[key] = plain
     return _make(kind, made, values, path, problems)
 
 

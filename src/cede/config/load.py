@@ -38,10 +38,10 @@ def load_config(source: Config | Path | str | None = None, overrides: Sequence[s
     merged = _merge(tree, overrides, origins, problems)
     values = _resolved(merged, "", problems)
     config = fit(Config, values, "", problems)
-    if problems.lines:
-        raise ConfigError("\n".join(problems.lines))
     assert isinstance(config, Config)  # noqa: S101  (no field is without a default)
     config.origins = origins
+    if problems.lines:
+        raise ConfigError("\n".join(problems.lines), config)
     folder = Path.cwd() if config.origin("plugins.files") == OVERRIDE else base
     config.plugins.files = [
         str((folder / Path(file).expanduser()).resolve()) for file in config.plugins.files

@@ -42,12 +42,14 @@ def check_named(
     normals = {normal(name) for name in known}
     keyed = [("plugins.disable", name) for name in wanted.plugins.disable]
     keyed += [(f"plugins.prefer.{key}", name) for key, name in wanted.plugins.prefer.items()]
-    for key, name in keyed:
-        if normal(name) not in normals:
-            raise ConfigError(
-                f"{wanted.origin(key)}: {key}: {name!r} is no distribution that brings plugins:"
-                f" {suggestion(name, known)}"
-            )
+    lines = [
+        f"{wanted.origin(key)}: {key}: {name!r} is no distribution that brings plugins:"
+        f" {suggestion(name, known)}"
+        for key, name in keyed
+        if normal(name) not in normals
+    ]
+    if lines:
+        raise ConfigError("\n".join(lines))
 
 
 def without(given: Iterable[D], disabled: Sequence[str]) -> list[D]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import re
+import tempfile
 from typing import TYPE_CHECKING
 
 from torch.export import ExportedProgram
@@ -16,6 +18,7 @@ if TYPE_CHECKING:
     from cede.planning import Plan
     from cede.types import Delegation, OpGraph
 
+_FULL = (errno.ENOSPC, errno.EFBIG, errno.EDQUOT)
 _NODE = re.compile(r"%(\w+)|[Nn]ode '?(\w+)|\bFor (\w+),")
 _SOURCE = re.compile(r'File "([^"]+)", line (\d+), in forward')
 
@@ -28,6 +31,8 @@ def upstream_error(stage: str, error: Exception, plan: Plan | None) -> LoweringE
         error: what came out; its first sentences and those of its first cause are kept.
         plan: names the op and the delegate; None if there is none yet.
     """
+    if lack := _lack(error):
+        return LoweringError(f"could not {stage}: {lack}")
     text = "\n".join(str(each).strip() for each in _chain(error))
     graph = plan.graph if plan is not None else None
     where = _op(text, graph) or _line(text)
@@ -45,6 +50,19 @@ def upstream_error(stage: str, error: Exception, plan: Plan | None) -> LoweringE
         f" {_heads(error)}{about}. Leave the op out by policy.exclude, or give it to another"
         " backend."
     )
+
+
+def _lack(error: Exception) -> str:
+    """What this machine has too little of, "" where that isn't the reason."""
+    for each in _chain(error):
+        if isinstance(each, MemoryError):
+            return "not enough memory; close other programs, or lower a smaller model"
+        if isinstance(each, OSError) and each.errno in _FULL:
+            return (
+                f"{each.strerror} ({each.filename or 'a temporary file'}); free space in"
+                f" {tempfile.gettempdir()}, or set TMPDIR to a folder that has it"
+            )
+    return ""
 
 
 def _chain(error: BaseException) -> Iterator[BaseException]:
