@@ -73,9 +73,8 @@ def fit(kind: type, values: Mapping[Any, Any], path: str, problems: Problems) ->
         elif (inner := _dataclass_of(_list_value(hint))) and isinstance(value, list):
             made[key] = _fit_list(inner, value, at, known[key].metadata, problems)
         elif _assign(node, key, value, hint, at, problems):
-            before, plain = len(problems.lines), _plain(node[key], hint)
-            _check(plain, known[key].metadata, at, problems)
-            if len(problems.lines) == before:
+            plain = _plain(node[key], hint)
+            if _check(plain, known[key].metadata, at, problems):
                 made[key] = plain
     return _make(kind, made, values, path, problems)
 
@@ -161,20 +160,21 @@ def _plain(value: Any, hint: Any) -> Any:
     return tuple(value) if wants_tuple and isinstance(value, list) else value
 
 
-def _check(value: Any, rules: Mapping[str, Any], at: str, problems: Problems) -> None:
+def _check(value: Any, rules: Mapping[str, Any], at: str, problems: Problems) -> bool:
+    before = len(problems.lines)
     if wrong := rules.get("check", _no_problem)(value):
         problems.add(at, wrong)
-    if not rules or not isinstance(value, (int, float)):
-        return
-    least, above, most = (rules.get(key) for key in ("least", "above", "most"))
-    if not math.isfinite(value):
-        problems.add(at, f"is {value:g}, must be a finite number")
-    elif least is not None and value < least:
-        problems.add(at, f"is {value:g}, must not be below {least}")
-    elif above is not None and value <= above:
-        problems.add(at, f"is {value:g}, must be above {above}")
-    elif most is not None and value > most:
-        problems.add(at, f"is {value:g}, must be at most {most:g}")
+    if rules and isinstance(value, (int, float)):
+        least, above, most = (rules.get(key) for key in ("least", "above", "most"))
+        if not math.isfinite(value):
+            problems.add(at, f"is {value:g}, must be a finite number")
+        elif least is not None and value < least:
+            problems.add(at, f"is {value:g}, must not be below {least}")
+        elif above is not None and value <= above:
+            problems.add(at, f"is {value:g}, must be above {above}")
+        elif most is not None and value > most:
+            problems.add(at, f"is {value:g}, must be at most {most:g}")
+    return len(problems.lines) == before
 
 
 def _dataclass_of(hint: Any) -> type | None:
