@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from cede.backends.xnnpack.implicit import Implicit, read_outside
 from cede.backends.xnnpack.quantizer import QUANTIZER
 from cede.backends.xnnpack.vetoes import (
+    approximate_gelu,
     grouped_weight,
     integer_data,
     is_prelu_of_other_rank,
@@ -72,6 +73,7 @@ def cede_partitioners() -> Iterator[Partitioner]:
             read_outside,
             returned_clone,
             shared_constant,
+            approximate_gelu,
         ),
         keep_unless=lambda node: is_weight_only(node) or is_prelu_of_other_rank(node),
     )

@@ -64,6 +64,19 @@ def grouped_weight(claim: Claim, graph: OpGraph) -> Reason | None:
     return None
 
 
+def approximate_gelu(claim: Claim, graph: OpGraph) -> Reason | None:
+    """Veto the tanh form of GELU: the delegate ignores the argument and computes the exact one."""
+    for id in claim.ops:
+        op = graph.op(id)
+        if op.kind == "aten.gelu" and (form := dict(op.args).get("approximate", "none")) != "none":
+            return Reason(
+                code=Code.ARGUMENT,
+                detail=f"approximate={form!r} would be ignored: the delegate computes the exact"
+                " GELU, off by up to 5e-4; use approximate='none' in the model to delegate it",
+            )
+    return None
+
+
 def shared_constant(claim: Claim, graph: OpGraph) -> Reason | None:
     """Veto another reader of a constant that a matrix product packs.
 
