@@ -29,6 +29,7 @@ from cede.types import Backend
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from contextlib import AbstractContextManager
 
     from cede.types import Partitioner, Quantizer, Rates
 
@@ -52,6 +53,12 @@ def _stock(options: XnnpackOptions) -> Any:
 
 def _register() -> None:
     import executorch.backends.xnnpack.xnnpack_preprocess  # noqa: F401
+
+
+def _shortcuts() -> AbstractContextManager[None]:
+    from cede.backends.xnnpack.shortcuts import shortcuts
+
+    return shortcuts()
 
 
 def _rates() -> Rates:
@@ -96,4 +103,6 @@ def cede_backends() -> Iterator[Backend]:
         rates=_rates,
         options=XnnpackOptions,
         quantizers=("xnnpack",),
+        pure=True,
+        shortcuts=_shortcuts,
     )

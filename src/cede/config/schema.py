@@ -158,6 +158,18 @@ class CheckConfig:
 
 
 @dataclass(kw_only=True)
+class LoweringConfig:
+    """How a plan is lowered.
+
+    Attributes:
+        stock: whether ExecuTorch's own steps run as they are; otherwise with less work for the
+            same outcome, as far as its version is known.
+    """
+
+    stock: bool = False
+
+
+@dataclass(kw_only=True)
 class Config:
     """Everything that decides a plan.
 
@@ -176,6 +188,7 @@ class Config:
         seconds: how long one partitioner may take to answer.
         plugins: which plugins are loaded.
         check: tolerances.
+        lowering: how the plan is lowered.
         origins: where keys came from, for messages: dotted path -> file or "override". Not a key
             of the YAML; `load_config` sets it.
     """
@@ -192,6 +205,7 @@ class Config:
     seconds: float = field(default=120.0, metadata=SECONDS)
     plugins: PluginsConfig = field(default_factory=PluginsConfig)
     check: CheckConfig = field(default_factory=CheckConfig)
+    lowering: LoweringConfig = field(default_factory=LoweringConfig)
     origins: dict[str, str] = field(
         default_factory=dict, compare=False, repr=False, metadata={"key": False}
     )

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from executorch.exir import to_edge_transform_and_lower
+from cede.lowering.inside_executorch.imports import import_executorch
 
-from cede.errors import CedeError, PlanError
-from cede.lowering.borders import left_quantized, unlike
-from cede.lowering.contest import settled
-from cede.lowering.emit import Lowered, emit
-from cede.lowering.partition import KeptUnclaimed, PlanPartitioner
-from cede.lowering.policed import insist_on
-from cede.lowering.scout import scout, until_claimed
-from cede.lowering.sizes import compile_config
-from cede.lowering.upstream import upstream_error
+import_executorch()  # before anything else here imports it
+
+from executorch.exir import to_edge_transform_and_lower  # noqa: E402
+
+from cede.errors import CedeError, PlanError  # noqa: E402
+from cede.lowering.borders import left_quantized, unlike  # noqa: E402
+from cede.lowering.contest import settled  # noqa: E402
+from cede.lowering.emit import Lowered, emit  # noqa: E402
+from cede.lowering.partition import KeptUnclaimed, PlanPartitioner  # noqa: E402
+from cede.lowering.policed import insist_on  # noqa: E402
+from cede.lowering.quick import quickly, remarks  # noqa: E402
+from cede.lowering.scout import scout, until_claimed  # noqa: E402
+from cede.lowering.sizes import compile_config  # noqa: E402
+from cede.lowering.upstream import upstream_error  # noqa: E402
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -52,13 +57,14 @@ def lower_program(
         LoweringError: a review found an error, a delegate failed to compile, or an op that was
             left has no kernel.
     """
-    edge, partitioner = lower_edge(program, host, config, options, replay)
-    plan = partitioner.plan
-    if plan is None or plan.graph is None:
-        raise PlanError("ExecuTorch did not ask for a partition")
-    notes = [*partitioner.notes, *(f.message for f in host.lowered(plan, edge))]
-    notes += [*unlike(plan, plan.graph), *left_quantized(plan, plan.graph)]
-    return emit(edge, plan, plan.graph, program, tuple(notes))
+    with quickly(host, config):
+        edge, partitioner = lower_edge(program, host, config, options, replay)
+        plan = partitioner.plan
+        if plan is None or plan.graph is None:
+            raise PlanError("ExecuTorch did not ask for a partition")
+        notes = [*partitioner.notes, *(f.message for f in host.lowered(plan, edge))]
+        notes += [*unlike(plan, plan.graph), *left_quantized(plan, plan.graph), *remarks(config)]
+        return emit(edge, plan, plan.graph, program, tuple(notes))
 
 
 def lower_edge(
@@ -84,4 +90,5 @@ def lower_edge(
         except Exception as error:
             raise upstream_error("lower the program", error, partitioner.plan) from error
 
-    return until_claimed(attempt)
+    with quickly(host, config):
+        return until_claimed(attempt)

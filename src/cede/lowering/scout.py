@@ -9,6 +9,7 @@ from executorch.exir import to_edge_transform_and_lower
 
 from cede.errors import CedeError, PlanError
 from cede.lowering.partition import KeptUnclaimed, PlanPartitioner, Scouted
+from cede.lowering.quick import quickly
 from cede.lowering.sizes import compile_config
 from cede.lowering.upstream import upstream_error
 
@@ -75,7 +76,8 @@ def scout(
             raise upstream_error("convert the program", error, None) from error
         raise PlanError("ExecuTorch did not ask for a partition")
 
-    return until_claimed(attempt)
+    with quickly(host, config):
+        return until_claimed(attempt)
 
 
 def until_claimed(attempt: Callable[[Collection[str]], T]) -> T:

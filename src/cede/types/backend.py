@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from contextlib import AbstractContextManager
 
     from cede.types.answers import Spec
     from cede.types.costs import Rates
@@ -95,6 +97,10 @@ class Backend:
         quantizers: names of the quantizers made for it.
         encodings: names of the weight encodings it computes with natively, "*" for any; the others
             are decoded for it.
+        pure: whether what its compiler makes depends on the subgraph, its weights, the compile
+            specs and the installed versions alone, and it leaves the weights as they are. Its
+            delegates are then kept in the cache, and it gets no copies of weights.
+        shortcuts: a context in which its compiler does less work for the same outcome.
     """
 
     name: str
@@ -111,3 +117,5 @@ class Backend:
     load: Callable[[bytes], LoadedProgram] | None = None
     quantizers: tuple[str, ...] = ()
     encodings: tuple[str, ...] = ()
+    pure: bool = False
+    shortcuts: Callable[[], AbstractContextManager[None]] = nullcontext

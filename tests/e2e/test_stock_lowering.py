@@ -1,0 +1,106 @@
+"""Lowering with shortcuts gives what ExecuTorch's own steps give."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import torch
+from executorch.exir.backend import backend_api
+from executorch.exir.pass_base import _ExportPassBase
+from tests.zoo import exported
+from torch.fx import GraphModule
+
+import cede
+from cede.config import Config, LoweringConfig
+from cede.lowering import inside_executorch
+from cede.lowering.inside_executorch import imports
+
+if TYPE_CHECKING:
+    from torch.export import ExportedProgram
+
+QUICK = Config(backends=["xnnpack"])
+STOCK = Config(backends=["xnnpack"], lowering=LoweringConfig(stock=True))
+
+
+class Attention(torch.nn.Module):
+    """Attention with a mask, so that the compiler's pattern is there; a scalar and a batch norm."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv = torch.nn.Conv1d(8, 8, 3, padding=1)
+        self.norm = torch.nn.BatchNorm1d(8)
+        self.mask = torch.nn.Buffer(torch.zeros(4, 4))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = torch.relu(self.norm(self.conv(x))).transpose(1, 2)[None] * 2.0
+        y = torch.nn.functional.scaled_dot_product_attention(x, x, x, attn_mask=self.mask)
+        return torch.nn.functional.interpolate(y, scale_factor=2.0, mode="bilinear")
+
+
+def _same(program: ExportedProgram, args: tuple[Any, ...]) -> None:
+    quick, stock = cede.lower(program, config=QUICK), cede.lower(program, config=STOCK)
+    assert quick.plan == stock.plan
+    assert len(quick.buffer) <= len(stock.buffer)
+    ours, theirs = (cede.run(each.buffer, list(args)).outputs for each in (quick, stock))
+    assert len(ours) == len(theirs) > 0
+    for one, other in zip(ours, theirs, strict=True):
+        torch.testing.assert_close(one, other, rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("name", ["torchcrepe", "llama"])
+def test_a_model_comes_out_the_same(name: str) -> None:
+    _, args, program = exported(name)
+    _same(program, args)
+
+
+def test_patterns_and_constants_come_out_the_same() -> None:
+    args = (torch.randn(1, 8, 4),)
+    _same(torch.export.export(Attention().eval(), args), args)
+
+
+def test_quantized_comes_out_the_same() -> None:
+    args = (torch.randn(1, 3, 8, 8),)
+    model = torch.nn.Sequential(torch.nn.Conv2d(3, 4, 3), torch.nn.ReLU(), torch.nn.Flatten(),
+                                torch.nn.Linear(144, 5)).eval()  # fmt: skip
+    quantized = cede.quantize_program(model, args, "xnnpack", calibration=[args])[0]
+    _same(quantized, args)
+
+
+def test_nothing_stays_changed() -> None:
+    before = GraphModule.recompile, _ExportPassBase.call, vars(backend_api).copy()
+    lowered = cede.lower(exported("torchcrepe").program, config=QUICK)
+    assert before == (GraphModule.recompile, _ExportPassBase.call, vars(backend_api))
+    code = lowered.edge.graph_module.code  # made when it is looked at
+    assert "executorch_call_delegate" in code
+
+
+def test_another_version_is_lowered_by_stock_and_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(inside_executorch._KNOWN, "executorch", "1.4.0")
+    with inside_executorch.shortcuts():
+        assert GraphModule.recompile.__module__ == "torch.fx.graph_module"
+    lowered = cede.lower(exported("torchcrepe").program, config=QUICK)
+    assert [text for text in lowered.warnings if "no shortcuts for executorch" in text]
+
+
+def test_the_compilers_patterns_are_those_that_are_left_out() -> None:
+    from executorch.backends.xnnpack.partition.graphs import bilinear_2d, sdpa
+
+    from cede.backends.xnnpack.shortcuts import ATTENTION, BILINEAR
+
+    def ops(module: GraphModule) -> set[str]:
+        calls = (n.target for n in module.graph.nodes if n.op == "call_function")
+        return {target.__name__ for target in calls}
+
+    assert all(ops(graph) == BILINEAR for graph in bilinear_2d.get_graphs())
+    assert all(ops(graph) >= ATTENTION for graph in sdpa.get_graphs())
+
+
+def test_the_dialects_data_is_read_the_same() -> None:
+    from executorch.exir.dialects.edge import _ops
+
+    with imports._quick_yaml():
+        quick = _ops._load_edge_dialect_info()
+    assert quick == _ops._edge_dialect_info != {}
+    assert Counter(map(type, quick.values())) == {dict: len(quick)}
