@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
-from weakref import WeakSet
+from weakref import WeakKeyDictionary
 
 import torch
 from executorch.exir.graph_module import contains_any_call_fn_target_op
@@ -14,11 +14,13 @@ from torch.export import ExportedProgram, decomp_utils, exported_program
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from torch.fx import Graph
+    from torch.fx import Graph, Node
 
     from cede.lowering.inside_executorch.patching import Patch
 
-_functional: WeakSet[Graph] = WeakSet()
+_functional: WeakKeyDictionary[Graph, dict[Node, set[str]]] = WeakKeyDictionary()
+"""What came out of a decomposition, and which facts of each node."""
+
 _composite: dict[str, Any] = {}
 
 
@@ -27,12 +29,20 @@ def _run_decompositions(stock: Callable[..., Any]) -> Callable[..., Any]:
         # What came out of one run is functional; another changes nothing but ops of its table.
         again = bool(table) and not args and not kwargs and self.graph in _functional
         if again and not contains_any_call_fn_target_op(self.graph_module, table):
+            _forget_notes(self.graph)
             return self
         made = stock(self, table, *args, **kwargs)
-        _functional.add(made.graph)
+        _functional[made.graph] = {node: set(node.meta) for node in made.graph.nodes}
         return made
 
     return run
+
+
+def _forget_notes(graph: Graph) -> None:
+    """Drop what partitioners wrote on nodes while they were asked: a run would lose it, too."""
+    for node, known in _functional[graph].items():
+        for key in node.meta.keys() - known:
+            del node.meta[key]
 
 
 def _all_composite(stock: Callable[[], set[Any]]) -> Callable[[], set[Any]]:
