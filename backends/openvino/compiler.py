@@ -35,6 +35,9 @@ _COPIES = (
     "aten.lift_fresh_copy.default", "aten._to_copy.default",
 )  # fmt: skip
 
+_BARE = ("aten.elu.default",)
+"""Operators that OpenVINO can't convert without all their arguments."""
+
 
 def specs(device: str, precision: str) -> tuple[Spec, ...]:
     """Compile specs for a device ("CPU") and a precision ("f32"; "" is the device's own)."""
@@ -105,6 +108,7 @@ def _model(module: Any, args: Any) -> Any:
     from openvino.preprocess import PrePostProcessor
 
     _copies_as_views(module)
+    _numbers_written_out(module)
     frontend = FrontEndManager().load_by_framework("pytorch")
     decoder = TorchFXPythonDecoder(module)  # must outlive the conversion
     model = frontend.convert(frontend.load(decoder))
@@ -132,6 +136,16 @@ def _copies_as_views(module: Any) -> None:
             if source.meta["val"].dtype == node.meta["val"].dtype:
                 node.target = torch.ops.aten.view_copy.default
                 node.args, node.kwargs = (source, list(node.meta["val"].shape)), {}
+    module.recompile()
+
+
+def _numbers_written_out(module: Any) -> None:
+    """Give operators the numbers that they would take by default: OpenVINO doesn't know those."""
+    for node in module.graph.nodes:
+        if node.op == "call_function" and getattr(node.target, "__name__", "") in _BARE:
+            schema = node.target._schema.arguments
+            given = [*node.args, *(one.default_value for one in schema[len(node.args) :])]
+            node.args = tuple(given[: len(schema)])
     module.recompile()
 
 

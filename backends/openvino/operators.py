@@ -93,6 +93,17 @@ def _accumulate(op: Op, graph: OpGraph) -> Reason | None:
     return _refused(op, "accumulate keeps one of several values for an index instead of their sum")
 
 
+def _input_scale(op: Op, graph: OpGraph) -> Reason | None:
+    value = _argument(op, "input_scale")
+    if value in (None, 1):
+        return None
+    return _refused(op, f"input_scale {value} can't be converted, only 1")
+
+
+def _dropout(op: Op, graph: OpGraph) -> Reason | None:
+    return Reason(code=Code.NO_KERNEL, detail=f"a delegate with {op.target} fails when it runs")
+
+
 def _bool_arithmetic(op: Op, graph: OpGraph) -> Reason | None:
     if any(fact.dtype == "bool" for fact in op.outputs):
         return Reason(code=Code.DTYPE, detail=f"OpenVINO has no {op.target} of bool and bool")
@@ -143,6 +154,8 @@ _NORMS = ("aten.native_layer_norm", "aten.native_group_norm", "aten.native_batch
 _CHECKS: dict[str, tuple[_Check, ...]] = {
     "aten.arange": (_fractions,),
     "aten.cat": (_single,),
+    "aten.elu": (_input_scale,),
+    "aten.native_dropout": (_dropout,),
     "aten.as_strided_copy": (_no_conversion,),
     "aten.avg_pool2d": (_divisor, _ceil_with_padding),
     "aten.avg_pool3d": (_divisor, _ceil_with_padding),

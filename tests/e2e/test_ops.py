@@ -11,8 +11,9 @@ import pytest
 from click.testing import CliRunner
 
 from cede.cli import main
+from cede.reporting.tables import as_markdown
 from cede.support.records import read_support
-from cede.support.show import shown
+from cede.support.show import matrix, shown
 
 if TYPE_CHECKING:
     from click.testing import Result
@@ -50,22 +51,39 @@ def test_a_few_ops_are_as_stored_and_right() -> None:
     }
 
 
-@pytest.mark.slow
 def test_every_op_is_claimed_as_stored() -> None:
     asked = ["--static", "--level", "claim", "--against", STORED, "--strict"]
     done = cede_("ops", "-b", "xnnpack", *asked)
     assert done.exit_code == 0, done.output
 
 
-def test_the_page_is_made_from_the_stored_matrix() -> None:
+@pytest.mark.slow
+@pytest.mark.parametrize("file", ["openvino.json", "claims.json"])
+def test_every_op_of_other_backends_is_claimed_as_stored(file: str) -> None:
+    stored = STORED.with_name(file)
+    named = [word for name in read_support(stored).levels for word in ("-b", name)]
+    done = cede_("ops", *named, "--static", "--level", "claim", "--against", stored, "--strict")
+    assert done.exit_code == 0, done.output
+
+
+PAGES = {
+    "op-support.md": ("xnnpack.json", lambda found: shown(found, "markdown")),
+    "op-support-openvino.md": ("openvino.json", lambda found: shown(found, "markdown")),
+    "op-claims.md": ("claims.json", lambda found: as_markdown(matrix(found)) + "\n"),
+}
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_the_page_is_made_from_the_stored_matrix(name: str) -> None:
     """A change that is meant is written down with CEDE_UPDATE_GOLDEN=1."""
-    page = ROOT / "docs" / "op-support.md"
+    file, made = PAGES[name]
+    page = ROOT / "docs" / name
     head, mark, _ = page.read_text().partition("<!-- made from tests/golden/ops -->\n")
     assert mark
-    now = head + mark + "\n" + shown(read_support(STORED), "markdown")
+    now = head + mark + "\n" + made(read_support(STORED.with_name(file)))
     if os.environ.get("CEDE_UPDATE_GOLDEN") == "1":
         page.write_text(now)
-    told = f"{page.name} is not what {STORED.name} says; CEDE_UPDATE_GOLDEN=1 writes it anew"
+    told = f"{page.name} is not what {file} says; CEDE_UPDATE_GOLDEN=1 writes it anew"
     assert page.read_text() == now, told
 
 

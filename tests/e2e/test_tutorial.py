@@ -11,7 +11,7 @@ from click.testing import CliRunner
 
 from cede.cli import main
 
-PAGE = (Path(__file__).parents[2] / "docs" / "tutorial.md").read_text()
+PAGE = (Path(__file__).parents[2] / "docs" / "index.md").read_text()
 
 
 def blocks(language: str) -> list[str]:

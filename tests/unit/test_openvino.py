@@ -154,6 +154,14 @@ def test_what_is_claimed_is_right() -> None:
         torch.testing.assert_close(got, right, atol=tolerance, rtol=tolerance)
 
 
+@pytest.mark.parametrize("numbers", [(), (0.5,), (1.0, 2.0, 1.0)])
+def test_elu_with_and_without_its_numbers(numbers: tuple[float, ...]) -> None:
+    x = torch.randn(4, 8)
+    result = lowered(Of(lambda x: torch.ops.aten.elu.default(x, *numbers)), (x,))
+    assert len(result.plan.delegations) == 1
+    assert error(result, (x,), torch.ops.aten.elu.default(x, *numbers)) < 1e-6
+
+
 def test_pixel_shuffle_is_decomposed_where_it_is_not_claimed_whole() -> None:
     x = torch.randn(1, 8, 4, 4)
     result = lowered(nn.PixelShuffle(2), (x,))
@@ -196,6 +204,14 @@ WRONG: dict[str, tuple[Callable[..., Any], tuple[Any, ...], str, Code, str]] = {
     "accumulate": (
         lambda x, i, v: x.index_put((i,), v, accumulate=True),
         (X, torch.tensor([0, 0]), torch.randn(2, 6)), "index_put", Code.ARGUMENT, "their sum",
+    ),
+    "input scale": (
+        lambda x: torch.ops.aten.elu.default(x, 1.0, 1.0, 0.5), (X,), "elu", Code.ARGUMENT,
+        "input_scale 0.5",
+    ),
+    "dropout": (
+        lambda x: torch.native_dropout(x, 0.5, False), (X,), "native_dropout", Code.NO_KERNEL,
+        "fails when it runs",
     ),
     "one": (lambda x: torch.cat([x]), (X,), "cat", Code.ARGUMENT, "one tensor"),
     "fractions": (

@@ -48,7 +48,7 @@ def _csv(support: Support) -> str:
 def _tables(support: Support) -> Iterator[Table]:
     yield _backends(support)
     yield _sums(support)
-    yield _matrix(support)
+    yield matrix(support)
     yield _faults(support)
     yield _reasons(support)
 
@@ -87,7 +87,8 @@ def _counted(cell: Cell) -> Iterator[str]:
         yield "at fault"
 
 
-def _matrix(support: Support) -> Table:
+def matrix(support: Support) -> Table:
+    """A row an op, a column a backend, dtype and kind of shapes."""
     columns = support.columns
     heads = [" ".join(column) for column in columns]
     if len({column[0] for column in columns}) == 1:
