@@ -5,11 +5,14 @@ from __future__ import annotations
 import re
 import shlex
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import pytest
 from click.testing import CliRunner
 
 from cede.cli import main
+
+if TYPE_CHECKING:
+    import pytest
 
 PAGE = (Path(__file__).parents[2] / "docs" / "index.md").read_text()
 
