@@ -179,3 +179,29 @@ def test_keyword_inputs_in_any_order() -> None:
     ]
     outcome = api.check(lowered, calls)
     assert outcome.passed, outcome.message
+
+
+KEYWORDS = """
+import torch
+
+class Scaled(torch.nn.Module):
+    def forward(self, x, *, by):
+        return x * by
+
+def make():
+    return Scaled(), (torch.ones(2),), {"kwargs": {"by": torch.full((2,), 3.0)}}
+"""
+
+
+def test_the_command_line_compares_keyword_inputs(tmp_path: Path) -> None:
+    from click.testing import CliRunner
+
+    from cede.cli import main
+
+    (tmp_path / "scaled.py").write_text(KEYWORDS)
+    out = tmp_path / "scaled.pte"
+    command = ["export", f"{tmp_path / 'scaled.py'}:make", "-b", "reference", "-o", str(out)]
+    done = CliRunner().invoke(main, [*command, "--check"])
+    assert done.exit_code == 0, done.output
+    assert "1 call(s) agree with eager" in done.stderr
+    assert out.exists()

@@ -37,12 +37,7 @@ def make_report(
             f"the plan is for another program (fingerprint {plan.fingerprint[:12]}, this one has "
             f"{graph.fingerprint[:12]}): plan it again"
         )
-    took = {
-        op: (given, part.partitioner)
-        for given in plan.delegations
-        for part in given.parts
-        for op in part.ops
-    }
+    took = _took(plan)
     rows = _rows(plan, graph, took)
     prediction = predicted(graph, plan, plan.costs) if plan.costs is not None else None
     return Report(
@@ -59,6 +54,15 @@ def make_report(
         memory=memory,
         borders=borders(plan, graph),
     )
+
+
+def _took(plan: Plan) -> dict[str, tuple[Delegation, str]]:
+    return {
+        op: (given, part.partitioner)
+        for given in plan.delegations
+        for part in given.parts
+        for op in part.ops
+    }
 
 
 def _rows(plan: Plan, graph: OpGraph, took: dict[str, tuple[Delegation, str]]) -> tuple[Row, ...]:
