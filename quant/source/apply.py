@@ -61,7 +61,18 @@ def quantize_model(
                 setattr(parent, name, done)
             made = made if layer.path else done
             rows.append(_row(layer, held, tied))
-    return made, QuantizationReport(rows=tuple(rows))
+    return made, _report(todo, rows)
+
+
+def _report(todo: list[Layer], rows: list[QuantizedRow]) -> QuantizationReport:
+    before, after = {}, {}
+    for layer, row in zip(todo, rows, strict=True):
+        weight = id(layer.module.weight)
+        before[weight] = row.bytes_before
+        after[weight, row.scheme, row.group, layer.padding] = row.bytes_after
+    return QuantizationReport(
+        rows=tuple(rows), bytes_before=sum(before.values()), bytes_after=sum(after.values())
+    )
 
 
 def _tied(todo: list[Layer]) -> dict[int, list[Layer]]:
@@ -73,7 +84,7 @@ def _tied(todo: list[Layer]) -> dict[int, list[Layer]]:
 
 
 def _row(layer: Layer, held: Held | None, tied: dict[int, list[Layer]]) -> QuantizedRow:
-    weight = layer.module.get_parameter("weight").detach()
+    weight: Tensor = layer.module.weight  # type: ignore[assignment]  # some are computed
     before = weight.numel() * weight.element_size()
     notes = [layer.note] if layer.note else []
     others = [one for one in tied.get(id(layer.module.weight), ()) if one.path != layer.path]

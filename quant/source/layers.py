@@ -71,7 +71,7 @@ def layers(model: nn.Module, config: QuantizeConfig) -> list[Layer]:
                 fits = asked is None or isinstance(asked, Embedding) == (kind == "aten.embedding")
                 if fits:
                     scheme, note = asked, f"quantize.layers[{number}]" if asked is None else ""
-        found.append(_in_float32(Layer(path, module, scheme, 0, note), weight.dtype))
+        found.append(_whole(Layer(path, module, scheme, 0, note), weight))
     for number, (selector, _) in enumerate(rules):
         if not used[number]:
             raise ConfigError(
@@ -80,12 +80,35 @@ def layers(model: nn.Module, config: QuantizeConfig) -> list[Layer]:
     return _grouped(found, config.on_mismatch)
 
 
-def _in_float32(layer: Layer, dtype: torch.dtype) -> Layer:
-    """The layer, left if its weight isn't float32: torchao's kernels give float32 alone."""
-    if layer.scheme is None or dtype == torch.float32:
+def _whole(layer: Layer, weight: torch.Tensor) -> Layer:
+    """The layer, left if a new module could not stand for it.
+
+    Raises:
+        ConfigError: its weight has no values yet.
+    """
+    if layer.scheme is None or not (why := _unfit(layer, weight)):
         return layer
-    name = str(dtype).removeprefix("torch.")
-    return replace(layer, scheme=None, note=f"left: its weight is {name}, not float32")
+    return replace(layer, scheme=None, note=f"left: {why}")
+
+
+def _unfit(layer: Layer, weight: torch.Tensor) -> str:
+    module = layer.module
+    if weight.is_meta:
+        raise ConfigError(
+            f"{layer.path or 'the model'}: its weight is on the meta device and has no values: load"
+            " the weights before quantizing"
+        )
+    if weight.dtype != torch.float32:  # torchao's kernels give float32 alone
+        return f"its weight is {str(weight.dtype).removeprefix('torch.')}, not float32"
+    if type(weight) is not nn.Parameter:
+        return f"its weight is no plain parameter but a {type(weight).__name__}"
+    if not bool(weight.detach().isfinite().all()):
+        return "its weight has NaN or infinities"
+    if module._forward_hooks or module._forward_pre_hooks:
+        return "it has hooks, which a new module would not have"
+    if isinstance(module, nn.Embedding) and module.max_norm is not None:
+        return "it renormalizes its weight (max_norm)"
+    return ""
 
 
 def _refuse_pt2e(config: QuantizeConfig) -> None:
@@ -117,9 +140,12 @@ def _grouped(found: list[Layer], on_mismatch: str) -> list[Layer]:
     made, wrong = [], []
     for layer in found:
         scheme = layer.scheme
+        if scheme is None:
+            made.append(layer)
+            continue
         shape = layer.module.get_parameter("weight").shape
         columns = shape[1]
-        if scheme is None or not (why := _misfit(scheme, columns)):
+        if not (why := _misfit(scheme, columns)):
             made.append(layer)
             continue
         fitting = _fitting(scheme, columns)

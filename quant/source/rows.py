@@ -45,12 +45,16 @@ class QuantizationReport:
 
     Attributes:
         rows: of all modules with a weight.
+        bytes_before: of all these weights, each once.
+        bytes_after: of data and scales, what modules share once.
         output_sqnr: signal to quantization noise of the model's outputs on example inputs in dB;
             None where not compared.
         ranking: the quantized modules by the error of each alone, if that was asked for.
     """
 
     rows: tuple[QuantizedRow, ...]
+    bytes_before: int
+    bytes_after: int
     output_sqnr: float | None = None
     ranking: tuple[RankedRow, ...] = ()
 
@@ -71,11 +75,10 @@ class QuantizationReport:
     def verdict(self) -> str:
         """One line."""
         done = [row for row in self.rows if row.scheme]
-        before = sum(row.bytes_before for row in self.rows)
-        after = sum(row.bytes_after for row in self.rows)
         return (
             f"{len(done)} of {len(self.rows)} modules quantized,"
-            f" {quantity(before, 'B')} of weights -> {quantity(after, 'B')}"
+            f" {quantity(self.bytes_before, 'B')} of weights"
+            f" -> {quantity(self.bytes_after, 'B')}"
             + ("" if self.output_sqnr is None else f", outputs {decibel(self.output_sqnr)}")
         )
 
@@ -93,6 +96,8 @@ class QuantizationReport:
         """The rows, with a schema."""
         data = {
             "schema": 1,
+            "bytes_before": self.bytes_before,
+            "bytes_after": self.bytes_after,
             "output_sqnr": finite(self.output_sqnr),
             "modules": [_plain(row) for row in self.rows],
             **({"ranking": [row.plain() for row in self.ranking]} if self.ranking else {}),

@@ -18,7 +18,7 @@ from cede.quant.source.trials import Trials
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from torch import nn
+    from torch import Tensor, nn
 
 CANDIDATES = ("8da8w", "8da4w", "8,0", "4,32", "2,32")
 """What is tried where nothing is named: what ExecuTorch's CPU kernels compute in one step."""
@@ -137,7 +137,7 @@ def _units(choices: list[list[Layer]]) -> Iterator[list[tuple[Layer, ...]]]:
 
 def _options(unit: list[tuple[Layer, ...]], trials: Trials) -> list[_Option]:
     """All ways for the modules of a weight, measured; the first is float."""
-    weight = unit[0][0].module.get_parameter("weight")
+    weight: Tensor = unit[0][0].module.weight  # type: ignore[assignment]
     size = weight.numel() * weight.element_size()
     kinds: dict[str, list[tuple[Layer, ...]]] = {}
     for entry in unit:

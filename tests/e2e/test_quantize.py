@@ -120,6 +120,9 @@ def test_the_given_model_stays_and_what_is_left_shares_its_weights():
         "table": "no mode for it; untied from head, stored twice",
         "up": "quantize.layers[0]",
     }
+    table, inner = 100 * 64, 96 * 64
+    assert report.bytes_before == 4 * table + 2 * 4 * inner  # the head has the table's weight
+    assert report.bytes_after == 4 * table + (table + 400) + 4 * inner + (inner + 256)
 
 
 def test_linear_modules_that_share_a_weight_go_on_sharing_it():
@@ -139,6 +142,7 @@ def test_linear_modules_that_share_a_weight_go_on_sharing_it():
     assert made.one.data0 is made.two.data0
     assert made.one.bias is not made.two.bias
     assert report.rows[0].note == "tied with two"
+    assert (report.bytes_before, report.bytes_after) == (64 * 64 * 4, 64 * 64 + 64 * 4)
     x = torch.randn(2, 64)
     lowered = cede.export(made, (x,), config="xnnpack-fp32")
     assert off(cede.run(lowered.buffer, [x]).outputs[0], made(x)) < 1e-5
@@ -317,6 +321,45 @@ def test_a_module_that_is_not_float32_is_left_and_told(dtype: torch.dtype):
     quantized, rows = cede.quantize_model(model, QuantizeConfig(mode="8da4w"))
     assert f"left: its weight is {str(dtype).removeprefix('torch.')}, not float32" in rows.text()
     assert torch.equal(quantized(x), model(x))
+
+
+def _hooked() -> torch.nn.Module:
+    linear = torch.nn.Linear(64, 8)
+    linear.register_forward_hook(lambda module, given, result: result * 2)
+    return linear
+
+
+def _broken() -> torch.nn.Module:
+    linear = torch.nn.Linear(64, 8)
+    with torch.no_grad():
+        linear.weight[0, 0] = float("nan")
+    return linear
+
+
+@pytest.mark.parametrize(
+    ("make", "note"),
+    [
+        (_hooked, "left: it has hooks, which a new module would not have"),
+        (_broken, "left: its weight has NaN or infinities"),
+        (lambda: torch.nn.Embedding(8, 64, max_norm=1.0), "left: it renormalizes its weight"),
+        (
+            lambda: torch.nn.utils.parametrizations.weight_norm(torch.nn.Linear(64, 8)),
+            "ParametrizedLinear is no nn.Linear or nn.Embedding",
+        ),
+    ],
+)
+def test_what_a_new_module_could_not_stand_for_is_left_and_told(make, note: str):
+    model = torch.nn.Sequential(make()).eval()
+    config = QuantizeConfig(mode="int8", embedding="8,0")
+    made, report = cede.quantize_model(model, config)
+    assert report.rows[0].note.startswith(note)
+    assert type(made[0]) is type(model[0])
+
+
+def test_weights_without_values_are_an_error():
+    model = torch.nn.Sequential(torch.nn.Linear(64, 8, device="meta"))
+    with pytest.raises(ConfigError, match="0: its weight is on the meta device"):
+        cede.quantize_model(model, "int8")
 
 
 def test_the_command_needs_something_to_do_and_tells_what_is_left(source):

@@ -1,0 +1,214 @@
+"""Every way to quantize for the CPU, on real models: error, size and what is delegated.
+
+    python benchmarks/quantization.py [--models torchcrepe,minilm,llama] [--ways "int8;8da4w"]
+
+Each model is quantized, lowered for XNNPACK and run in ExecuTorch's runtime. "error" is the
+relative error (L2) of the program against the quantized model in eager, "to float" that of the
+program against the float model. "one bit" is the error of the quantized model in eager against
+itself, all its float parameters changed by their last bit: dynamic int8 activations round, so what
+two right programs differ in can be no less. "cosine" is the mean and the least over the rows of the
+output. "size" is that of the `.pte` over the bytes of the quantized weights, their scales and all
+that stays in float. "int8 left" counts quantize and dequantize ops outside of every delegate.
+"mixed" are the rules that `cede.suggest_quantization` gives for a relative error of 0.2.
+"""
+
+from __future__ import annotations
+
+import argparse
+import copy
+import sys
+import time
+from dataclasses import dataclass
+from itertools import product
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+from tabulate import tabulate
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from tests.minilm import minilm
+from tests.zoo import Plain, torchcrepe
+
+import cede
+from cede.config import QuantizeConfig
+from cede.constants import constants, value_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from torch.export import ExportedProgram
+
+    from cede.quant.source import QuantizationReport
+
+Made = tuple[torch.nn.Module, tuple[Any, ...]]
+
+WAYS: dict[str, QuantizeConfig] = {
+    "int8": QuantizeConfig(mode="int8"),
+    "4w, group 128": QuantizeConfig(mode="4w", group_size=128),
+    "8da8w": QuantizeConfig(mode="8da8w"),
+    "8da4w": QuantizeConfig(mode="8da4w"),
+    "mixed": QuantizeConfig(),
+    "embedding 8,0": QuantizeConfig(embedding="8,0"),
+    "embedding 4,32": QuantizeConfig(embedding="4,32"),
+    "embedding 2,32": QuantizeConfig(embedding="2,32"),
+    "pt2e static": QuantizeConfig(pt2e="xnnpack", pt2e_mode="static"),
+    "pt2e dynamic": QuantizeConfig(pt2e="xnnpack", pt2e_mode="dynamic"),
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Measured:
+    """One model quantized in one way."""
+
+    model: str
+    way: str
+    delegates: int
+    left: int
+    error: float
+    to_float: float
+    one_bit: float
+    cosine: tuple[float, float]
+    nbytes: int
+    expected: int
+    seconds: float
+
+    @property
+    def size(self) -> float:
+        """Bytes of the program over those of what it has to hold."""
+        return self.nbytes / self.expected
+
+
+def llama() -> Made:
+    """A Llama stack of two layers, 256 wide, its embedding untied, with random weights."""
+    from transformers import LlamaConfig, LlamaForCausalLM
+
+    torch.manual_seed(0)
+    config = LlamaConfig(
+        hidden_size=256, num_hidden_layers=2, num_attention_heads=8, num_key_value_heads=4,
+        intermediate_size=768, vocab_size=4096, max_position_embeddings=128,
+    )  # fmt: skip
+    model = Plain(LlamaForCausalLM(config).eval(), "logits", use_cache=False)
+    return model, (torch.randint(0, 4096, (1, 16)),)
+
+
+MODELS: dict[str, Callable[[], Made]] = {"torchcrepe": torchcrepe, "minilm": minilm, "llama": llama}
+
+
+def measured(name: str, way: str) -> Measured | None:
+    """One cell of the table; None where the model has nothing for that way."""
+    model, args = MODELS[name]()
+    config = WAYS[way]
+    if config.embedding and not any(isinstance(m, torch.nn.Embedding) for m in model.modules()):
+        return None
+    with torch.no_grad():
+        floats = model(*args)
+    begin, bit = time.perf_counter(), 0.0
+    if config.pt2e:
+        program, _ = cede.quantize_program(
+            copy.deepcopy(model), args, config.pt2e, config.pt2e_mode, calibration=[args]
+        )
+        expected = held_by(program)
+        with torch.no_grad():
+            eager = program.module(check_guards=False)(*args)
+        lowered = cede.lower(program, config="xnnpack-fp32")
+    else:
+        if way == "mixed":
+            config = cede.suggest_quantization(model, [args], 0.2, ["8da8w", "8da4w"]).config
+        quantized, report = cede.quantize_model(model, config)
+        expected = held_in(model, report)
+        with torch.no_grad():
+            eager = quantized(*args)
+        bit = off(one_bit_off(quantized, args), eager)
+        lowered = cede.export(quantized, args, config="xnnpack-fp32")
+    seconds = time.perf_counter() - begin
+    (got, *_) = cede.run(lowered.buffer, list(args)).outputs
+    rows = [value.reshape(-1, value.shape[-1]).double() for value in (got, floats)]
+    cosines = torch.cosine_similarity(*rows, dim=1)
+    return Measured(
+        model=name,
+        way=way,
+        delegates=lowered.report().totals.delegates,
+        left=sum("quantize_" in row.target for row in lowered.report().left),
+        error=off(got, eager),
+        to_float=off(got, floats),
+        one_bit=bit,
+        cosine=(float(cosines.mean()), float(cosines.min())),
+        nbytes=len(lowered.buffer),
+        expected=expected,
+        seconds=seconds,
+    )
+
+
+def one_bit_off(model: torch.nn.Module, args: tuple[Any, ...]) -> torch.Tensor:
+    """What a model gives whose plain float parameters are one last bit larger; it stays."""
+    found = dict(model.named_parameters())
+    plain = {name: p for name, p in found.items() if type(p) is torch.nn.Parameter}
+    moved = {name: torch.nextafter(p, p.new_tensor(torch.inf)) for name, p in plain.items()}
+    with torch.no_grad():
+        given: torch.Tensor = torch.func.functional_call(model, moved, args)
+    return given
+
+
+def off(got: torch.Tensor, wanted: torch.Tensor) -> float:
+    """Relative error in the L2 norm."""
+    return float((got.double() - wanted.double()).norm() / wanted.double().norm())
+
+
+def held_in(model: torch.nn.Module, report: QuantizationReport) -> int:
+    """Bytes of a model's quantized weights with their scales, and of all other tensors, each once.
+
+    Args:
+        model: before it was quantized.
+        report: of the quantization.
+    """
+    after = {row.module: row.bytes_after for row in report.rows if row.scheme}
+    quantized = {model.get_submodule(path).weight: held for path, held in after.items()}
+    rest = {*model.parameters(), *model.buffers()} - set(quantized)
+    return sum(quantized.values()) + sum(value.nbytes for value in rest)
+
+
+def held_by(program: ExportedProgram) -> int:
+    """Bytes of the constants that a program reads, each once."""
+    values = {value_of(program, target) for target in set(constants(program).values())}
+    return sum(value.nbytes for value in values)
+
+
+def shown(found: list[Measured]) -> str:
+    """The table."""
+    rows = [
+        (
+            one.model, one.way, one.delegates, one.left, f"{one.error:.1e}",
+            f"{one.one_bit:.1e}", f"{one.to_float:.1e}",
+            "{:.4f} {:.4f}".format(*one.cosine), f"{one.nbytes:,}", f"{one.size:.3f}",
+        )
+        for one in found
+    ]  # fmt: skip
+    heads = (
+        "model", "way", "delegates", "int8 left", "error", "one bit", "to float", "cosine",
+        "bytes", "size",
+    )  # fmt: skip
+    return tabulate(rows, headers=heads, tablefmt="github", disable_numparse=True)
+
+
+def main() -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
+    parser.add_argument("--models", default=",".join(MODELS))
+    parser.add_argument("--ways", default=";".join(WAYS), help="separated by ;")
+    given = parser.parse_args()
+    found = []
+    for name, way in product(given.models.split(","), given.ways.split(";")):
+        try:
+            one = measured(name, way)
+        except cede.CedeError as error:
+            print(f"{name} {way}: {error}", file=sys.stderr, flush=True)
+        else:
+            if one is not None:
+                print(f"{one.seconds:.0f} s: {one}", file=sys.stderr, flush=True)
+                found.append(one)
+    print(shown(found))
+
+
+if __name__ == "__main__":
+    main()
