@@ -10,6 +10,7 @@ import torch
 from torch.export.graph_signature import OutputKind
 
 from cede.constants import constants
+from cede.lowering.fold import fold, foldable
 
 if TYPE_CHECKING:
     from torch.export import ExportedProgram
@@ -25,6 +26,7 @@ def prepared(program: ExportedProgram) -> ExportedProgram:
       delegate that owns it could not hand it out.
     * A weight that an op gets inside a list, such as the operands of `cond`, and that other ops use
       too becomes two inputs: ExecuTorch can't part such users when a delegate owns the weight.
+    * A weight that is computed from parameters alone becomes a constant (`fold`).
     * Weights in another layout than contiguous (`module.to(memory_format=...)`) are laid out anew:
       compilers of delegates take them as they lie in memory.
     """
@@ -32,6 +34,11 @@ def prepared(program: ExportedProgram) -> ExportedProgram:
     result._constants = dict(program.constants)
     result._state_dict = dict(program.state_dict)
     _lay_out(result)
+    if foldable(program):
+        result._graph_module = copy.deepcopy(result.graph_module)
+        result._graph_signature = copy.deepcopy(program.graph_signature)
+        fold(result, foldable(result))
+        program = result
     returned, listed = _returned_constants(program), _listed_constants(program)
     if returned or listed:
         result._graph_module = copy.deepcopy(result.graph_module)
