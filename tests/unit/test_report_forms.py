@@ -86,8 +86,9 @@ def test_json_holds_everything(report: Report) -> None:
     data = json.loads(report.json())
     assert data["schema"] == 1
     assert list(data) == [
-        "schema", "method", "fingerprint", "partitioners", "backends", "totals", "delegates",
-        "by_type", "by_module", "ops", "states", "warnings",
+        "schema", "method", "fingerprint", "verdict", "advice", "partitioners", "backends",
+        "totals", "coverage", "delegates", "by_type", "by_module", "ops", "states", "kernels",
+        "shared_constants", "ranking", "warnings",
     ]  # fmt: skip
     assert data["totals"]["delegated"] == 4
     topk = next(row for row in data["ops"] if row["op"] == "aten_topk_default")

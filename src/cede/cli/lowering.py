@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from cede.model import Model
     from cede.planning import Plan
 
-FORMS = {".json": "json", ".md": "markdown", ".csv": "csv", ".txt": "text"}
+FORMS = {".json": "json", ".md": "markdown", ".csv": "csv", ".txt": "text", ".html": "html"}
 
 
 @click.command(short_help="Compile a plan to a .pte.")
@@ -80,7 +80,7 @@ def lower(
     "--report-out",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="Write the report; .json, .md, .csv and .txt tell the form.",
+    help="Write the report; the form follows its end: .json, .md, .csv, .txt, .html.",
 )
 @options.strict
 @options.quiet
@@ -114,7 +114,7 @@ def export(
             if plan_out is not None:
                 lowered.plan.save(plan_out)
             if report_out is not None:
-                options.give(formed(report, report_form, report_out), report_out)
+                options.give(formed(report, report_form, report_out, model), report_out)
             lowered.save(output)
     if not quiet:
         warn(lowered.warnings if form != "csv" else (*lowered.plan.warnings, *lowered.warnings))

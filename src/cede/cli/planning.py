@@ -49,22 +49,38 @@ def plan(
     options.writable(output)
     loaded = options.load(config, backends, overrides, strict)
     answers = asked(model, loaded, quiet)
-    found = insisted(answers, loaded)
+    found = insisted(answers, loaded, rank=form in ("text", "markdown"))
     if output is not None:
         found.plan.save(output)
     if not quiet or output is None:
         click.echo(_summary(found, form), nl=False)
-        click.echo(_ranking(answers, form), nl=False)
+        click.echo(_ranking(found, form), nl=False)
     if form == "csv":
         warn(found.plan.warnings)
+
+
+def _print_schema(context: click.Context, _: click.Parameter, asked: bool) -> None:
+    if asked:
+        from cede.reporting import json_schema
+
+        click.echo(json_schema(), nl=False)
+        context.exit()
 
 
 @click.command(short_help="Print the per-op delegation table.")
 @options.model
 @options.overrides
 @options.configured
-@options.form("text", "markdown", "csv", "json")
+@options.form("text", "markdown", "csv", "json", "html")
 @options.output("Write to this file instead of printing.")
+@click.option(
+    "--schema",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_print_schema,
+    help="Print the JSON schema of the form json, and exit.",
+)
 @options.strict
 @options.quiet
 def report(
@@ -79,11 +95,14 @@ def report(
 ) -> None:
     """Print who took each op of MODEL, and who left it for which reason.
 
-    With totals by delegate, module and op type.
+    With totals by delegate, module and op type, and the three most useful things to do. html is one
+    page that opens offline: the graph, tables to sort and filter, the what-if ranking.
     """
     options.writable(output)
-    found = planned(model, options.load(config, backends, overrides, strict), quiet)
-    options.give(formed(found, form, output), output)
+    loaded = options.load(config, backends, overrides, strict)
+    answers = asked(model, loaded, quiet)
+    found = insisted(answers, loaded, rank=form != "csv")
+    options.give(formed(found, form, output, model), output)
     if form == "csv":
         warn(found.plan.warnings)
 
@@ -130,11 +149,6 @@ def _fault(pattern: str) -> str | None:
     return None
 
 
-def planned(model: str, config: Config, quiet: bool) -> Report:
-    """Load, export and plan a model, and insist on the policy and on `strict`."""
-    return insisted(asked(model, config, quiet), config)
-
-
 def asked(model: str, config: Config, quiet: bool) -> Asked:
     """Load and export a model, ask about it and settle."""
     from cede import api
@@ -150,19 +164,24 @@ def asked(model: str, config: Config, quiet: bool) -> Asked:
     return made
 
 
-def insisted(asked: Asked, config: Config) -> Report:
+def insisted(asked: Asked, config: Config, *, rank: bool = True) -> Report:
     """The report of a plan.
+
+    Args:
+        asked: the program with its answers.
+        config: it was asked with.
+        rank: whether to try what the support of refused operators would change.
 
     Raises:
         PolicyError: the config's policy is not met, or `strict` is set and the plan is not whole.
     """
     from cede.lowering import insist_on
     from cede.reporting import make_report
+    from cede.whatif import ranked
 
     insist_on(asked.findings)
-    report = make_report(asked.plan, asked.graph)
-    insist(report, config)
-    return report
+    insist(make_report(asked.plan, asked.graph), config)
+    return make_report(asked.plan, asked.graph, ranking=ranked(asked) if rank else ())
 
 
 def insist(report: Report, config: Config, warnings: tuple[str, ...] = ()) -> None:
@@ -175,8 +194,10 @@ def insist(report: Report, config: Config, warnings: tuple[str, ...] = ()) -> No
         require_whole(report, (*notes, *Host.load(config).failures))
 
 
-def formed(report: Report, form: str, path: Path | None = None) -> str:
+def formed(report: Report, form: str, path: Path | None = None, title: str = "") -> str:
     """The report in one of its forms; text is as wide as the terminal it goes to."""
+    if form == "html":
+        return report.html(title)
     if form == "markdown":
         return report.markdown()
     if form == "csv":
@@ -202,11 +223,11 @@ def _summary(report: Report, form: str) -> str:
     return report.summary(options.width())
 
 
-def _ranking(asked: Asked, form: str) -> str:
+def _ranking(report: Report, form: str) -> str:
     if form not in ("text", "markdown"):
         return ""
-    from cede.whatif import ranked, ranking_text
+    from cede.whatif import ranking_text
 
     width = options.width() if form == "text" else None
-    text = ranking_text(ranked(asked), RANKED, markdown=form == "markdown", width=width)
+    text = ranking_text(report.ranking, RANKED, markdown=form == "markdown", width=width)
     return text and f"\n{text}"

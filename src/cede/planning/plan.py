@@ -66,6 +66,12 @@ class Plan:
 
         return write_plan(self)
 
+    def _repr_html_(self) -> str:
+        """For a notebook: small static tables."""
+        from cede.planning.notebook import fragment
+
+        return fragment(self)
+
     @classmethod
     def from_json(cls, text: str, origin: str = "plan") -> Plan:
         """Read a plan back.

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from cede.costs import seconds
-from cede.reporting.render import foreseen, seen, spelt
+from cede.reporting.render import foreseen, seen
 from cede.reporting.tables import Table, as_markdown, as_text
+from cede.reporting.views import spelt
 
 if TYPE_CHECKING:
     from cede.reporting.records import Report, Row

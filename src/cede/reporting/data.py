@@ -6,12 +6,15 @@ import csv
 import io
 import json
 from dataclasses import asdict, fields
+from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
+from cede.reporting.comparison import rank_data
 from cede.reporting.records import SCHEMA, DelegateTotal
 
 if TYPE_CHECKING:
     from cede.planning import Source
+    from cede.reporting.borders import Border
     from cede.reporting.records import Report, Row
 
 _COLUMNS = (
@@ -57,26 +60,43 @@ def _cell(value: Any) -> Any:
 
 
 def to_json(report: Report) -> str:
-    """Everything but the graph."""
+    """Everything, as text."""
+    return json.dumps(to_data(report), indent=1, ensure_ascii=False) + "\n"
+
+
+def to_data(report: Report) -> dict[str, Any]:
+    """Everything, as values of JSON types; `report.schema.json` describes it."""
     plan = report.plan
     data = {
         "schema": SCHEMA,
         "method": plan.method,
         "fingerprint": plan.fingerprint,
+        "verdict": report.verdict,
+        "advice": [_listed(asdict(given)) for given in report.advice],
         "partitioners": [_source(given) for given in plan.partitioners],
         "backends": [_source(given) for given in plan.backends],
         "totals": asdict(report.totals),
+        "coverage": [asdict(given) for given in report.coverage],
         "delegates": [_delegate(given) for given in report.by_delegate],
         "by_type": [asdict(given) for given in report.by_type],
         "by_module": [asdict(given) for given in report.by_module],
         "ops": [_row(row) for row in report.rows],
         "states": [asdict(given) for given in report.states],
+        "kernels": [_listed(asdict(given)) for given in report.kernels],
+        "shared_constants": [_listed(asdict(given)) for given in report.shared_constants],
+        "ranking": [rank_data(given) for given in report.ranking],
         "warnings": list(plan.warnings),
     }
+    return data | _whole(report)
+
+
+def _whole(report: Report) -> dict[str, Any]:
+    """What is told of the program as a whole where it is known."""
+    data: dict[str, Any] = {}
     if report.memory is not None:
-        data["memory"] = asdict(report.memory)
+        data["memory"] = _listed(asdict(report.memory))
     if report.borders:
-        data["borders"] = [asdict(given) for given in report.borders]
+        data["borders"] = [_border(given) for given in report.borders]
     if (found := report.prediction) is not None:
         data["predicted"] = {
             "seconds": found.seconds,
@@ -95,11 +115,27 @@ def to_json(report: Report) -> str:
                 for id, found in timing.kernels.items()
             },
         }
-    return json.dumps(data, indent=1, ensure_ascii=False) + "\n"
+    return data
+
+
+def _border(given: Border) -> dict[str, Any]:
+    data = asdict(given)
+    data["meeting"] = given.meeting.value
+    return data | {side: data[side] and _listed(data[side]) for side in ("given", "read")}
+
+
+def json_schema() -> str:
+    """The JSON schema (draft 2020-12) of what `to_json` writes."""
+    return files("cede.reporting").joinpath("report.schema.json").read_text(encoding="utf-8")
+
+
+def _listed(data: dict[str, Any]) -> dict[str, Any]:
+    """With lists for tuples, as JSON has them."""
+    return {key: list(value) if isinstance(value, tuple) else value for key, value in data.items()}
 
 
 def _delegate(given: DelegateTotal) -> dict[str, Any]:
-    data = asdict(given)
+    data = _listed(asdict(given))
     for name in ("predicted_seconds", "measured_seconds"):
         if data[name] is None:
             del data[name]
@@ -116,6 +152,7 @@ def _source(given: Source) -> dict[str, str]:
 
 def _row(row: Row) -> dict[str, Any]:
     data: dict[str, Any] = {column: getattr(row, column) for column in _COLUMNS}
+    data["inputs"] = list(row.inputs)
     data["answers"] = [
         {
             "partitioner": answer.partitioner,

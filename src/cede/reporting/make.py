@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING
 
 from cede.costs import predicted
 from cede.errors import PlanError
+from cede.reporting.advice import advice
 from cede.reporting.borders import borders
+from cede.reporting.content import coverage, kernels, shared_constants
 from cede.reporting.memory import states
 from cede.reporting.records import Answer, Outcome, Report, Row
 from cede.reporting.totals import by_delegate, by_module, by_type, totals
@@ -14,12 +16,17 @@ from cede.reporting.totals import by_delegate, by_module, by_type, totals
 if TYPE_CHECKING:
     from cede.costs import Timing
     from cede.planning import Plan
+    from cede.reporting.comparison import Rank
     from cede.reporting.memory import MemoryUse
     from cede.types import Delegation, Op, OpGraph
 
 
 def make_report(
-    plan: Plan, graph: OpGraph, timing: Timing | None = None, memory: MemoryUse | None = None
+    plan: Plan,
+    graph: OpGraph,
+    timing: Timing | None = None,
+    memory: MemoryUse | None = None,
+    ranking: tuple[Rank, ...] = (),
 ) -> Report:
     """Tell who took each op and why the others did not.
 
@@ -28,6 +35,7 @@ def make_report(
         graph: the facts that the plan was made from.
         timing: what its program took, if it was run.
         memory: what its program plans, if it was emitted.
+        ranking: what the support of refused operators would change, from `cede.whatif.ranked`.
 
     Raises:
         PlanError: the plan was made from another graph.
@@ -40,9 +48,11 @@ def make_report(
     took = _took(plan)
     rows = _rows(plan, graph, took)
     prediction = predicted(graph, plan, plan.costs) if plan.costs is not None else None
+    sums = totals(graph, set(took), len(plan.delegations))
+    shared = shared_constants(plan, graph)
     return Report(
         rows=rows,
-        totals=totals(graph, set(took), len(plan.delegations)),
+        totals=sums,
         by_type=by_type(plan, graph),
         by_module=by_module(rows),
         by_delegate=by_delegate(rows, plan, graph, prediction, timing),
@@ -53,6 +63,11 @@ def make_report(
         states=states(plan, graph),
         memory=memory,
         borders=borders(plan, graph),
+        coverage=coverage(sums, prediction, timing),
+        kernels=kernels(rows, graph),
+        shared_constants=shared,
+        ranking=ranking,
+        advice=advice(rows, sums, ranking, shared),
     )
 
 
@@ -127,4 +142,5 @@ def _row(
         bookkeeping=op.bookkeeping,
         reason="" if taken else "; ".join(reasons) or "no partitioner was asked",
         answers=given,
+        inputs=op.inputs,
     )

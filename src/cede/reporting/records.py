@@ -9,7 +9,10 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from cede.costs import Prediction, Timing
     from cede.planning import Plan
+    from cede.reporting.advice import Advice
     from cede.reporting.borders import Border
+    from cede.reporting.comparison import Rank
+    from cede.reporting.content import Coverage, Kernel, SharedConstant
     from cede.reporting.memory import MemoryUse, StateTotal
     from cede.types import OpGraph, Reason
 
@@ -56,6 +59,7 @@ class Row:
         bookkeeping: whether it computes nothing: a getitem, a size, an assertion.
         reason: why it was left, partitioner by partitioner; "" when taken.
         answers: one for each partitioner that was asked, in priority order.
+        inputs: ids of the values that it reads, in argument order.
     """
 
     op: str
@@ -73,6 +77,7 @@ class Row:
     bookkeeping: bool
     reason: str
     answers: tuple[Answer, ...]
+    inputs: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -169,6 +174,11 @@ class Report:
         states: buffers and inputs that a call writes.
         memory: what the program plans for the values of a call, None where it was not emitted.
         borders: between delegates, or with what is left, where a side is quantized.
+        coverage: by ops, FLOPs, weight bytes, and time where that is known.
+        kernels: operators that are left to the runtime's own kernels, most ops first.
+        shared_constants: constants with several holders, each of which may store a copy.
+        ranking: operators whose support would merge delegates, () where nobody asked.
+        advice: the three most useful things to do, at most.
     """
 
     rows: tuple[Row, ...]
@@ -183,6 +193,11 @@ class Report:
     states: tuple[StateTotal, ...] = ()
     memory: MemoryUse | None = None
     borders: tuple[Border, ...] = ()
+    coverage: tuple[Coverage, ...] = ()
+    kernels: tuple[Kernel, ...] = ()
+    shared_constants: tuple[SharedConstant, ...] = ()
+    ranking: tuple[Rank, ...] = ()
+    advice: tuple[Advice, ...] = ()
 
     @property
     def left(self) -> tuple[Row, ...]:
@@ -237,7 +252,23 @@ class Report:
         return delegates_to_csv(self)
 
     def json(self) -> str:
-        """Everything but the graph, with a schema; stable."""
+        """Everything; stable. Its schema is `cede.reporting.json_schema()`."""
         from cede.reporting.data import to_json
 
         return to_json(self)
+
+    def html(self, title: str = "") -> str:
+        """One page that opens offline and asks nobody for anything: graph, tables, what-ifs.
+
+        Args:
+            title: of the page, such as the model's name.
+        """
+        from cede.reporting.page import page
+
+        return page(self, title)
+
+    def _repr_html_(self) -> str:
+        """For a notebook: static tables, without a line for each op."""
+        from cede.reporting.notebook import fragment
+
+        return fragment(self)

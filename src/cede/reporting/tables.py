@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from cede.markup import html_table
+
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
 NARROWEST = 24
 REASON = 60
@@ -60,6 +62,11 @@ def as_markdown(table: Table) -> str:
         disable_numparse=True,
         colalign=_align(table),
     )
+
+
+def as_html(table: Table, links: Mapping[int, str] | None = None) -> str:
+    """The table as HTML; `links` as for `cede.markup.html_table`."""
+    return html_table(table.title, table.header, table.rows, table.right, links)
 
 
 def _align(table: Table) -> list[str]:
