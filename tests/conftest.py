@@ -6,10 +6,22 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
 TESTS = Path(__file__).parent
+
+
+@pytest.fixture(autouse=True, scope="session")
+def delegates_of_the_session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Keep the cache of delegates away from the user's."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("CEDE_CACHE", str(tmp_path_factory.mktemp("delegates")))
+        yield
 
 
 @pytest.fixture(scope="session")

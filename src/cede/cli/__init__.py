@@ -2,6 +2,7 @@
 
 from cede.cli.app import CommandLine
 from cede.cli.benching import bench
+from cede.cli.cache import cache
 from cede.cli.calibrate import calibrate
 from cede.cli.diffing import diff, gate
 from cede.cli.doctor import doctor
@@ -38,6 +39,7 @@ main = CommandLine(
         bench,
         quantize,
         calibrate,
+        cache,
         ops,
         models,
         plugins,

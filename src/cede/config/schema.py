@@ -164,9 +164,15 @@ class LoweringConfig:
     Attributes:
         stock: whether ExecuTorch's own steps run as they are; otherwise with less work for the
             same outcome, as far as its version is known.
+        cache: whether delegates are kept for the next lowering, and taken from there.
+        cache_folder: where; empty is CEDE_CACHE, or a folder in the user's cache.
+        cache_bytes: what all of them may take; those used longest ago go first.
     """
 
     stock: bool = False
+    cache: bool = True
+    cache_folder: str = ""
+    cache_bytes: int = field(default=4 * 2**30, metadata=COUNT)
 
 
 @dataclass(kw_only=True)

@@ -16,7 +16,7 @@ from cede.lowering.contest import settled  # noqa: E402
 from cede.lowering.emit import Lowered, emit  # noqa: E402
 from cede.lowering.partition import KeptUnclaimed, PlanPartitioner  # noqa: E402
 from cede.lowering.policed import insist_on  # noqa: E402
-from cede.lowering.quick import quickly, remarks  # noqa: E402
+from cede.lowering.quick import quickly  # noqa: E402
 from cede.lowering.scout import scout, until_claimed  # noqa: E402
 from cede.lowering.sizes import compile_config  # noqa: E402
 from cede.lowering.upstream import upstream_error  # noqa: E402
@@ -57,13 +57,13 @@ def lower_program(
         LoweringError: a review found an error, a delegate failed to compile, or an op that was
             left has no kernel.
     """
-    with quickly(host, config):
+    with quickly(host, config) as said:
         edge, partitioner = lower_edge(program, host, config, options, replay)
         plan = partitioner.plan
         if plan is None or plan.graph is None:
             raise PlanError("ExecuTorch did not ask for a partition")
         notes = [*partitioner.notes, *(f.message for f in host.lowered(plan, edge))]
-        notes += [*unlike(plan, plan.graph), *left_quantized(plan, plan.graph), *remarks(config)]
+        notes += [*unlike(plan, plan.graph), *left_quantized(plan, plan.graph), *said]
         return emit(edge, plan, plan.graph, program, tuple(notes))
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from cede.lowering.inside_executorch import shortcuts, unknown_version
 from cede.lowering.inside_executorch.delegates import through
+from cede.lowering.kept import Kept, store_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -15,25 +16,42 @@ if TYPE_CHECKING:
     from cede.host import Host
 
 
+_said: list[list[str]] = []
+
+
 @contextmanager
-def quickly(host: Host, config: Config) -> Iterator[None]:
-    """A context to lower in; with `lowering.stock`, and for unknown versions, ExecuTorch's own."""
-    if config.lowering.stock or unknown_version():
-        yield
+def quickly(host: Host, config: Config) -> Iterator[list[str]]:
+    """A context to lower in; with `lowering.stock`, and for unknown versions, ExecuTorch's own.
+
+    Within itself it does nothing. Gives the list of what the user should know, filled meanwhile.
+    """
+    if _said:
+        yield _said[-1]
         return
+    _said.append([])
+    try:
+        with ExitStack() as stack:
+            if config.lowering.stock:
+                pass
+            elif name := unknown_version():
+                text = f"lowered by ExecuTorch's own steps, for cede has no shortcuts for {name}"
+                _said[-1].append(text)
+            else:
+                _enter(stack, host, config)
+            yield _said[-1]
+    finally:
+        _said.pop()
+
+
+def _enter(stack: ExitStack, host: Host, config: Config) -> None:
     names = dict.fromkeys(each.backend for each in host.partitioners_for(config))
     records = [host.backend(name) for name in names]
-    with ExitStack() as stack:
-        stack.enter_context(shortcuts())
-        for record in records:
-            if host.availability(record.name).lower is None:
-                stack.enter_context(record.shortcuts())
-        stack.enter_context(through(None, {each.delegate_id for each in records if each.pure}))
-        yield
-
-
-def remarks(config: Config) -> list[str]:
-    """What the user should know of how it was lowered."""
-    if config.lowering.stock or not (name := unknown_version()):
-        return []
-    return [f"lowered by ExecuTorch's own steps, for cede has no shortcuts for {name}"]
+    stack.enter_context(shortcuts())
+    for record in records:
+        if host.availability(record.name).lower is None:
+            stack.enter_context(record.shortcuts())
+    kept = None
+    if config.lowering.cache:
+        kept = Kept(store_of(config.lowering))
+        kept.store.warnings = _said[-1]
+    stack.enter_context(through(kept, {each.delegate_id for each in records if each.pure}))
