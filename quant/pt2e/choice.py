@@ -33,7 +33,7 @@ class Choice:
     """
 
     def __init__(self, mode: str, select: Sequence[str], layers: Sequence[LayerConfig]) -> None:
-        self._mode = mode
+        self.mode = mode
         self._select = [_read(text, f"select[{i}]") for i, text in enumerate(select)]
         self._rules = [
             (_read(rule.select, f"quantize.layers[{i}].select"), rule.mode)
@@ -44,7 +44,7 @@ class Choice:
 
     def __call__(self, node: Node, backend: str = "") -> tuple[str, str]:
         """The mode of an op that goes to a backend, and the rule; "none" and why."""
-        mode, why = self._mode, ""
+        mode, why = self.mode, ""
         if self._select:
             found = [
                 i for i, selector in enumerate(self._select) if _matches(selector, node, backend)

@@ -17,7 +17,9 @@ if TYPE_CHECKING:
 
     from cede.config import LayerConfig
     from cede.quant.pt2e.calibration import Calibration
+    from cede.quant.pt2e.choice import Choice
     from cede.quant.pt2e.rows import AnnotationReport
+    from cede.quant.pt2e.steps import Way
     from cede.types import Quantizer
 
     Progress = Callable[[int, int | None], None]
@@ -62,19 +64,31 @@ def quantize_program(
     Raises ConfigError for what can't be had, LoweringError for what export or quantizer fail on.
     """
     from cede.quant.pt2e.choice import Choice
-    from cede.quant.pt2e.steps import Way, quantized
+    from cede.quant.pt2e.steps import quantized
+
+    way = _way(quantizer, Choice(mode, select, layers), per_channel, config, guided)
+    return quantized(model, tuple(args), way, calibration, dynamic_shapes, progress)
+
+
+def _way(
+    quantizer: str | Quantizer | Sequence[str | Quantizer],
+    choose: Choice,
+    per_channel: bool,
+    config: Config | Path | str | None,
+    guided: bool | None,
+) -> Way:
+    from cede.quant.pt2e.steps import Way
 
     loaded = load_config(config)
     host = Host.load(loaded)
     if guided is None:
         guided = config is not None and bool(loaded.backends or loaded.partitioners)
-    records, choose = named(quantizer, host, loaded), Choice(mode, select, layers)
-    insist(records, mode, choose.modes, per_channel, guided, host, loaded)
-    way = Way(
+    records = named(quantizer, host, loaded)
+    insist(records, choose.mode, choose.modes, per_channel, guided, host, loaded)
+    return Way(
         records=records,
         choose=choose,
         per_channel=per_channel,
         host=host,
         config=loaded if guided else None,
     )
-    return quantized(model, tuple(args), way, calibration, dynamic_shapes, progress)

@@ -74,7 +74,7 @@ class Border:
     Attributes:
         op: id of the op that gives it.
         reader: id of the op that reads it.
-        giver: the delegate's id and backend ("d0 xnnpack"), or "left".
+        giver: the delegate's id and backend ("d0 quick"), or "left".
         taker: the same of the reader.
         meeting: how the sides fit.
         given: by what the giver quantized it, None where it is float.
