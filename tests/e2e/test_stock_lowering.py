@@ -15,7 +15,7 @@ from torch.fx import GraphModule
 import cede
 from cede.config import Config, LoweringConfig
 from cede.lowering import inside_executorch
-from cede.lowering.inside_executorch import imports
+from cede.lowering.inside_executorch import imports, versions
 
 if TYPE_CHECKING:
     from torch.export import ExportedProgram
@@ -77,7 +77,7 @@ def test_nothing_stays_changed() -> None:
 
 
 def test_another_version_is_lowered_by_stock_and_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(inside_executorch._KNOWN, "executorch", "1.4.0")
+    monkeypatch.setitem(versions._KNOWN, "executorch", "1.4.0")
     with inside_executorch.shortcuts():
         assert GraphModule.recompile.__module__ == "torch.fx.graph_module"
     lowered = cede.lower(exported("torchcrepe").program, config=QUICK)
@@ -95,6 +95,27 @@ def test_the_compilers_patterns_are_those_that_are_left_out() -> None:
 
     assert all(ops(graph) == BILINEAR for graph in bilinear_2d.get_graphs())
     assert all(ops(graph) >= ATTENTION for graph in sdpa.get_graphs())
+
+
+@torch.library.custom_op("cede_stock_test::add_one_", mutates_args=["x"])
+def add_one_(x: torch.Tensor) -> None:
+    x.add_(1)
+
+
+class Writes(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = x.clone()
+        add_one_(y)
+        return y * 2
+
+
+def test_ops_that_write_are_given_to_inductor() -> None:
+    program = torch.export.export(Writes(), (torch.ones(2),)).run_decompositions({})
+    assert "auto_functionalized" in str(program.graph)
+    imports.decompose_auto_functionalized(program.graph)
+    targets = {str(node.target) for node in program.graph.nodes}
+    assert "cede_stock_test.add_one_.default" in targets
+    assert "auto_functionalized" not in str(program.graph)
 
 
 def test_the_dialects_data_is_read_the_same() -> None:

@@ -7,24 +7,14 @@ behind it, other versions are left alone, and `lowering.stock` switches it off.
 from __future__ import annotations
 
 from contextlib import contextmanager
-from importlib.metadata import version
 from typing import TYPE_CHECKING
+
+from cede.lowering.inside_executorch.versions import unknown_version
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 __all__ = ["shortcuts", "unknown_version"]
-
-_KNOWN = {"executorch": "1.5.1", "torch": "2.13."}
-
-
-def unknown_version() -> str:
-    """Which library has a version that the shortcuts were not made for; "" if they fit."""
-    for name, known in _KNOWN.items():
-        found = version(name)
-        if not f"{found}.".startswith(known if known.endswith(".") else f"{known}."):
-            return f"{name} {found}"
-    return ""
 
 
 @contextmanager
