@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
     from cede.config import LayerConfig
     from cede.quant.pt2e.calibration import Calibration
-    from cede.quant.pt2e.choice import Choice
     from cede.quant.pt2e.rows import AnnotationReport
     from cede.quant.pt2e.steps import Way
     from cede.types import Quantizer
@@ -42,43 +41,42 @@ def quantize_program(
 ) -> tuple[ExportedProgram, AnnotationReport]:
     """A program in integers, as backends' quantizers annotate it, and a row for each kind of op.
 
-    Guided, the float program is planned first by `config`, and each quantizer annotates only what
-    the plan gives to its backend. Lowering the result with the same config plans it again.
+    Guided, `config` plans the float program first, and each quantizer annotates what its backend
+    gets. Lowering the result with the same config plans it again.
 
     Args:
-        model: in eval mode, or a program from `torch.export.export` of static shapes; it stays.
+        model: in eval mode, or an exported program of static shapes; it stays as it is.
         args: positional example inputs.
-        quantizer: name of one that a plugin brings, several joined by commas or in a list, or the
-            records; "auto" takes those of the backends in `config`.
+        quantizer: a name, several (listed or joined by commas), records; "auto": of all backends.
         mode: "static", "dynamic" or "weight-only", as the quantizers have them.
         per_channel: whether a weight has one scale a channel, else one in all.
         calibration: calls like those to come (see `calibration.calls`); None takes `args`.
-        dynamic_shapes: as `torch.export.export` takes them.
+        dynamic_shapes: of `torch.export.export`.
         select: short selectors of the ops to quantize, such as "op:aten.conv2d"; none takes all.
         layers: rules with a mode or "none" for some ops, which go before; the last stands.
         config: which plugins are loaded; guided also backends, policy, limits and settling.
-        guided: None is True where a config is given that names backends. Several quantizers need
-            it.
+        guided: None is True where `config` names backends. Several quantizers need it.
         progress: called after each call with how many are done and how many there are, if known.
 
     Raises ConfigError for what can't be had, LoweringError for what export or quantizer fail on.
     """
-    from cede.quant.pt2e.choice import Choice
     from cede.quant.pt2e.steps import quantized
 
-    way = _way(quantizer, Choice(mode, select, layers), per_channel, config, guided)
+    way = _way(quantizer, (mode, select, layers), per_channel, config, guided)
     return quantized(model, tuple(args), way, calibration, dynamic_shapes, progress)
 
 
 def _way(
     quantizer: str | Quantizer | Sequence[str | Quantizer],
-    choose: Choice,
+    chosen: tuple[str, Sequence[str], Sequence[LayerConfig]],
     per_channel: bool,
     config: Config | Path | str | None,
     guided: bool | None,
 ) -> Way:
+    from cede.quant.pt2e.choice import Choice
     from cede.quant.pt2e.steps import Way
 
+    choose = Choice(*chosen)
     loaded = load_config(config)
     host = Host.load(loaded)
     if guided is None:
