@@ -40,16 +40,11 @@ def make_report(
     Raises:
         PlanError: the plan was made from another graph.
     """
-    if plan.fingerprint != graph.fingerprint:
-        raise PlanError(
-            f"the plan is for another program (fingerprint {plan.fingerprint[:12]}, this one has "
-            f"{graph.fingerprint[:12]}): plan it again"
-        )
+    _insist_on_one_program(plan, graph)
     took = _took(plan)
-    rows = _rows(plan, graph, took)
+    rows, shared = _rows(plan, graph, took), shared_constants(plan, graph)
     prediction = predicted(graph, plan, plan.costs) if plan.costs is not None else None
     sums = totals(graph, set(took), len(plan.delegations))
-    shared = shared_constants(plan, graph)
     return Report(
         rows=rows,
         totals=sums,
@@ -69,6 +64,14 @@ def make_report(
         ranking=ranking,
         advice=advice(rows, sums, ranking, shared),
     )
+
+
+def _insist_on_one_program(plan: Plan, graph: OpGraph) -> None:
+    if plan.fingerprint != graph.fingerprint:
+        raise PlanError(
+            f"the plan is for another program (fingerprint {plan.fingerprint[:12]}, this one has "
+            f"{graph.fingerprint[:12]}): plan it again"
+        )
 
 
 def _took(plan: Plan) -> dict[str, tuple[Delegation, str]]:
