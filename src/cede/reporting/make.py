@@ -31,19 +31,16 @@ def make_report(
     """Tell who took each op and why the others did not.
 
     Args:
-        plan: the settled answers.
+        plan: the settled answers; PlanError where they are about another graph.
         graph: the facts that the plan was made from.
         timing: what its program took, if it was run.
         memory: what its program plans, if it was emitted.
-        ranking: what the support of refused operators would change, from `cede.whatif.ranked`.
-
-    Raises:
-        PlanError: the plan was made from another graph.
+        ranking: what more support would change, from `cede.whatif.ranked`.
     """
     _insist_on_one_program(plan, graph)
     took = _took(plan)
     rows, shared = _rows(plan, graph, took), shared_constants(plan, graph)
-    prediction = predicted(graph, plan, plan.costs) if plan.costs is not None else None
+    prediction = None if plan.costs is None else predicted(graph, plan, plan.costs)
     sums = totals(graph, set(took), len(plan.delegations))
     return Report(
         rows=rows,
