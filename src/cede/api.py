@@ -166,13 +166,22 @@ def export(
     return lower(given.quantized(loaded.quantize, loaded).export(), config=loaded)
 
 
-def report(program: ExportedProgram, config: Configured = None) -> Report:
-    """Plan a program and give the per-op delegation table. Raises what `plan` raises."""
-    from cede.reporting import make_report
+def report(program: ExportedProgram, config: Configured = None, *, rank: bool = False) -> Report:
+    """Plan a program and give the per-op delegation table. Raises what `plan` raises.
 
-    made = plan(program, config)
-    assert made.graph is not None  # noqa: S101  (a plan made here has its graph)
-    return make_report(made, made.graph)
+    Args:
+        program: from `torch.export.export`.
+        config: as for `plan`.
+        rank: whether to find out what the support of each refused operator would change; the
+            program is settled again for each.
+    """
+    from cede.lowering import insist_on
+    from cede.reporting import make_report
+    from cede.whatif import ranked
+
+    found = asked(program, config)
+    insist_on(found.findings)
+    return make_report(found.plan, found.graph, ranking=ranked(found) if rank else ())
 
 
 def run(

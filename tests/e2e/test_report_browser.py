@@ -144,6 +144,9 @@ def test_the_keyboard_reaches_everything(opened: Callable[[int], Page]) -> None:
         page.wait_for_selector(f'.tabulator-col[tabulator-field="i"][aria-sort="{order}"]')
     numbers = [int(id.removeprefix("op_")) for id in rows(page)]
     assert numbers == sorted(numbers, reverse=True)
+    page.locator("#ops").focus()
+    page.keyboard.press("ArrowDown")  # the sorted table's next row
+    status(page, "op_58: d1")
     page.select_option("#depth", "0")
     assert graph.get_attribute("data-nodes") == "1"
 

@@ -16,9 +16,9 @@ from cede.costs import Timing
 from cede.planning import Plan
 from cede.reporting import Comparison, LargeValue, MemoryUse, Rank, Report, json_schema, make_report
 from cede.reporting.borders import Border, Figures, Meeting
-from cede.types import Code, OpGraph, Reason
+from cede.types import Code, GraphInput, InputKind, OpGraph, Reason, Refusal
 
-from .report_graphs import GRAPH, NO_KERNEL, op, plan
+from .report_graphs import GRAPH, NO_KERNEL, fact, op, plan
 
 SCALE = Reason(code=Code.QUANT_SCHEME, detail="only per tensor")
 
@@ -85,6 +85,18 @@ def test_advice_takes_from_the_ranking_what_gains_and_says_what_the_owner_can_do
     [first, *_] = make_report(plan(), GRAPH, ranking=(rank(2, topk, SCALE),)).advice
     assert first.do == "quantize aten.topk (1 op) in a scheme that quick takes"
     assert "Most useful to do" in make_report(plan(), GRAPH).text()
+
+
+def test_nobody_is_told_to_quantize_an_index() -> None:
+    index = GraphInput(id="x", kind=InputKind.USER, tensor=fact(2, dtype="int64"))
+    graph = OpGraph(inputs=(index,), ops=(op("cat", "aten.cat.default", "x"),))
+    dtype = Reason(code=Code.DTYPE, detail="int64 is not taken")
+    refused = Refusal(partitioner="fast", op="cat", reason=dtype)
+    bare = plan(delegations=(), losses=(), refusals=(refused,))
+    given = rank(1, ("cat",), dtype)
+    assert make_report(bare, graph).advice == ()
+    [advice] = make_report(bare, graph, ranking=(given,)).advice
+    assert advice.do == "support aten.topk (1 op) on quick"
 
 
 def closed(schema: Any) -> Any:

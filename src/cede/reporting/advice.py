@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from cede.reporting.comparison import Rank
     from cede.reporting.content import SharedConstant
     from cede.reporting.records import Row, Totals
-    from cede.types import Reason
+    from cede.types import OpGraph, Reason
 
 MOST = 3
 """How many things to do are told."""
@@ -51,6 +51,7 @@ class Advice:
 
 def advice(
     rows: Sequence[Row],
+    graph: OpGraph,
     totals: Totals,
     ranking: Sequence[Rank],
     shared: Sequence[SharedConstant],
@@ -63,7 +64,7 @@ def advice(
     """
     told: list[Advice] = []
     done: set[str] = set()
-    pairs = zip_longest(_ranked(ranking), _hints(rows, totals))
+    pairs = zip_longest(_ranked(ranking, graph), _hints(rows, graph, totals))
     for one in chain(filter(None, chain.from_iterable(pairs)), _copies(shared)):
         if one.ops and done.issuperset(one.ops):
             continue
@@ -74,12 +75,13 @@ def advice(
     return tuple(told)
 
 
-def _ranked(ranking: Sequence[Rank]) -> Iterator[Advice]:
+def _ranked(ranking: Sequence[Rank], graph: OpGraph) -> Iterator[Advice]:
     for rank in ranking:
         if rank.merged <= 0 and rank.flops <= 0:
             continue
         ops = f"{rank.kind} ({_count(rank.ops)})"
-        words = OWN.get(rank.reason.code, "support {ops} on {who}")
+        own = all(_doable(rank.reason, op, graph) for op in rank.ops)
+        words = OWN[rank.reason.code] if own else "support {ops} on {who}"
         yield Advice(
             do=words.format(ops=ops, who=rank.backend),
             gain=rank.comparison.gain,
@@ -88,13 +90,13 @@ def _ranked(ranking: Sequence[Rank]) -> Iterator[Advice]:
         )
 
 
-def _hints(rows: Sequence[Row], totals: Totals) -> list[Advice]:
+def _hints(rows: Sequence[Row], graph: OpGraph, totals: Totals) -> list[Advice]:
     groups: dict[tuple[str, Reason], list[Row]] = {}
     for row in rows:
         if row.delegate or row.bookkeeping:
             continue
         for answer in row.answers:
-            if answer.reason and _doable(answer.reason, row):
+            if answer.reason and _doable(answer.reason, row.op, graph):
                 groups.setdefault((answer.partitioner, answer.reason), []).append(row)
     ordered = sorted(groups.items(), key=lambda g: (-sum(r.flops for r in g[1]), -len(g[1])))
     return [
@@ -109,10 +111,13 @@ def _hints(rows: Sequence[Row], totals: Totals) -> list[Advice]:
     ]
 
 
-def _doable(reason: Reason, row: Row) -> bool:
-    if reason.code is Code.DTYPE:  # indices and masks are what they are
-        return "float" in row.outputs
-    return reason.code in OWN
+def _doable(reason: Reason, id: str, graph: OpGraph) -> bool:
+    if reason.code is not Code.DTYPE:
+        return reason.code in OWN
+    # indices, counts and masks are what they are
+    op = graph.op(id)
+    facts = [*op.outputs[:1], *filter(None, map(graph.fact, op.inputs))]
+    return all("float" in fact.dtype for fact in facts if not fact.dtype.startswith("Sym"))
 
 
 def _copies(shared: Sequence[SharedConstant]) -> Iterator[Advice]:
@@ -121,6 +126,7 @@ def _copies(shared: Sequence[SharedConstant]) -> Iterator[Advice]:
             do=f"bring the readers of {one.name} into one delegate",
             gain=f"up to {quantity(one.extra_bytes, 'B')} less in the file",
             why=f"read in {', '.join(one.holders)}",
+            ops=one.ops,
         )
 
 

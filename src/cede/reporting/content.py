@@ -57,12 +57,14 @@ class SharedConstant:
         tensor: dtype and shape.
         bytes: of one copy.
         holders: ids of the delegates, and "the program" for ops outside of them.
+        ops: ids of the ops that read it.
     """
 
     name: str
     tensor: str
     bytes: int
     holders: tuple[str, ...]
+    ops: tuple[str, ...] = ()
 
     @property
     def extra_bytes(self) -> int:
@@ -115,18 +117,22 @@ def shared_constants(plan: Plan, graph: OpGraph) -> tuple[SharedConstant, ...]:
     """Constants with several holders, most bytes first. O(V+E)."""
     home = {op: given.id for given in plan.delegations for op in given.ops}
     facts: dict[str, tuple[str, int]] = {}
-    holders: dict[str, dict[str, None]] = {}
+    readers: dict[str, list[str]] = {}
     for given in graph.inputs:
         if not given.constant or given.tensor is None:
             continue
         name = given.target or given.id  # a branch reads it through an input of its own
         facts.setdefault(name, (str(given.tensor), given.tensor.nbytes))
-        for user in graph.users(given.id):
-            if not graph.op(user).branches:
-                holders.setdefault(name, {})[home.get(user, "the program")] = None
-    found = [
-        SharedConstant(name=name, tensor=facts[name][0], bytes=facts[name][1], holders=tuple(who))
-        for name, who in holders.items()
-        if len(who) > 1
-    ]
+        reading = [op for op in graph.users(given.id) if not graph.op(op).branches]
+        readers.setdefault(name, []).extend(reading)
+    found = []
+    for name, ops in readers.items():
+        holders = tuple(dict.fromkeys(home.get(op, "the program") for op in ops))
+        if len(holders) > 1:
+            tensor, size = facts[name]
+            found.append(
+                SharedConstant(
+                    name=name, tensor=tensor, bytes=size, holders=holders, ops=tuple(ops)
+                )
+            )
     return tuple(sorted(found, key=lambda one: -one.extra_bytes))

@@ -59,7 +59,7 @@ def make_report(
         kernels=kernels(rows, graph),
         shared_constants=shared,
         ranking=ranking,
-        advice=advice(rows, sums, ranking, shared),
+        advice=advice(rows, graph, sums, ranking, shared),
     )
 
 

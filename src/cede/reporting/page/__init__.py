@@ -30,7 +30,10 @@ VENDOR = (
 )  # fmt: skip
 """Folders of the bundled libraries, each after those that it needs."""
 
-SCRIPTS = ("model", "layout", "state", "draw", "graph", "bar", "table", "details", "main")
+SCRIPTS = (
+    "model", "layout", "state", "draw", "paint", "camera", "input", "graph", "bar", "table",
+    "details", "main",
+)  # fmt: skip
 """The scripts of the page, each after those that it needs."""
 
 NOTHING = "<p>Nothing to do was found.</p>"

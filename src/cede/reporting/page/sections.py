@@ -70,7 +70,7 @@ def sections(report: Report) -> str:
         (modules_table(report), {0: "module"}, False),
         (kernels_table(report), {0: "left"}, False),
         (shared_table(report), {0: "constant"}, False),
-        (states_table(report), {0: "constant"}, False),
+        (states_table(report), {0: "state"}, False),
         (types_table(report), {}, False),
     ]
     parts = [

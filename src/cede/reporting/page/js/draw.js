@@ -66,7 +66,7 @@ function drawNode(context, node, n, scale, paint) {
   }
   if (scale > 0.42) {
     context.fillStyle = paint.left(node) ? paint.leftText : paint.fore;
-    context.fillText(paint.label(node), node.x + 7, node.y + height / 2);
+    context.fillText(paint.label(node), node.x + 6, node.y + height / 2, width - 12);
   }
   if (n === paint.selected) {
     context.globalAlpha = 1;

@@ -3,7 +3,6 @@
   const find = (id) => document.getElementById(id);
   const model = cede.readModel(JSON.parse(find("data").textContent));
   const state = cede.makeState(model);
-  cede.moduleOf = (i) => (i < 0 ? "" : model.ops[i].module);
   const graph = cede.makeGraph(find("graph"), model, state);
   const bar = cede.makeBar(find("bar"), model, state);
   cede.makeDetails(find("details"), model, state);
@@ -61,7 +60,7 @@
     clear.setAttribute("aria-label", state.link ? `Stop filtering by ${clear.textContent}` : "");
   });
   state.on("match", () => {
-    graph.redraw();
+    graph.repaint();
     const shown = state.matching ? state.matching.size : model.ops.length;
     find("status").textContent = `${shown} of ${model.ops.length} ops match`;
   });

@@ -39,10 +39,8 @@ cede.linkOf = function (model, fragment) {
     code: () => (i) => !ops[i].delegate && ops[i].answers.some((a) => a.code === value),
     advice: () => those(data.advice.filter((a) => a.do === value).flatMap((a) => a.ops)),
     rank: () => those(data.ranking.filter((r) => r.operator === value).flatMap((r) => r.ops)),
-    constant: () => {
-      const [written, id] = [data.states.find((s) => s.name === value)?.written, value.replaceAll(".", "_")];
-      return (i) => ops[i].op === written || ops[i].inputs.some((used) => used.endsWith(id));
-    },
+    constant: () => those(data.shared_constants.filter((c) => c.name === value).flatMap((c) => c.ops)),
+    state: () => those(data.states.filter((s) => s.name === value).map((s) => s.written)),
   };
   if (cut < 1 || !Object.hasOwn(tests, kind)) return null;
   return { kind, value, has: tests[kind]() };

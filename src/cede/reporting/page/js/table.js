@@ -70,10 +70,11 @@ cede.makeTable = function (element, model, state) {
         table.setSort(column.getField(), now);
       });
     }
-    const body = element.querySelector(".tabulator-tableholder");
-    body.tabIndex = 0;
-    body.setAttribute("aria-label", "Ops; up and down select one");
-    body.addEventListener("keydown", (event) => {
+    element.tabIndex = 0; // in place of the part of it that scrolls, which has no role
+    element.querySelector(".tabulator-tableholder").removeAttribute("tabindex");
+    element.setAttribute("aria-label", "Ops; up and down select one");
+    element.addEventListener("keydown", (event) => {
+      if (event.target.closest(".tabulator-header")) return;
       const by = { ArrowDown: 1, ArrowUp: -1, PageDown: 15, PageUp: -15 }[event.key];
       if (by === undefined) return;
       event.preventDefault();
