@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from cede.reporting.comparison import Rank
     from cede.reporting.content import SharedConstant
-    from cede.reporting.records import Row, Totals
+    from cede.reporting.records import Report, Row
     from cede.types import OpGraph, Reason
 
 MOST = 3
@@ -49,13 +49,7 @@ class Advice:
     ops: tuple[str, ...] = ()
 
 
-def advice(
-    rows: Sequence[Row],
-    graph: OpGraph,
-    totals: Totals,
-    ranking: Sequence[Rank],
-    shared: Sequence[SharedConstant],
-) -> tuple[Advice, ...]:
+def advice(report: Report) -> tuple[Advice, ...]:
     """At most three, the best of each source first.
 
     Sources are the ranking (operators whose support would merge delegates or cover more FLOPs),
@@ -64,8 +58,8 @@ def advice(
     """
     told: list[Advice] = []
     done: set[str] = set()
-    pairs = zip_longest(_ranked(ranking, graph), _hints(rows, graph, totals))
-    for one in chain(filter(None, chain.from_iterable(pairs)), _copies(shared)):
+    pairs = zip_longest(_ranked(report.ranking, report.graph), _hints(report))
+    for one in chain(filter(None, chain.from_iterable(pairs)), _copies(report.shared_constants)):
         if one.ops and done.issuperset(one.ops):
             continue
         told.append(one)
@@ -90,20 +84,18 @@ def _ranked(ranking: Sequence[Rank], graph: OpGraph) -> Iterator[Advice]:
         )
 
 
-def _hints(rows: Sequence[Row], graph: OpGraph, totals: Totals) -> list[Advice]:
+def _hints(report: Report) -> list[Advice]:
     groups: dict[tuple[str, Reason], list[Row]] = {}
-    for row in rows:
-        if row.delegate or row.bookkeeping:
-            continue
+    for row in report.left:
         for answer in row.answers:
-            if answer.reason and _doable(answer.reason, row.op, graph):
+            if answer.reason and _doable(answer.reason, row.op, report.graph):
                 groups.setdefault((answer.partitioner, answer.reason), []).append(row)
     ordered = sorted(groups.items(), key=lambda g: (-sum(r.flops for r in g[1]), -len(g[1])))
     return [
         Advice(
             do=OWN[reason.code].format(ops=_count(left), who=who),
-            gain=f"at most {points(len(left), totals.ops)} ops and "
-            f"{points(sum(row.flops for row in left), totals.flops)} FLOPs covered",
+            gain=f"at most {points(len(left), report.totals.ops)} ops and "
+            f"{points(sum(row.flops for row in left), report.totals.flops)} FLOPs covered",
             why=f"{who}: {reason}",
             ops=tuple(row.op for row in left),
         )

@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING
 
 from cede.costs import predicted
 from cede.errors import PlanError
-from cede.reporting.advice import advice
 from cede.reporting.borders import borders
-from cede.reporting.content import coverage, kernels, shared_constants
+from cede.reporting.content import kernels, shared_constants
 from cede.reporting.memory import states
 from cede.reporting.records import Answer, Outcome, Report, Row
 from cede.reporting.totals import by_delegate, by_module, by_type, totals
@@ -39,12 +38,11 @@ def make_report(
     """
     _insist_on_one_program(plan, graph)
     took = _took(plan)
-    rows, shared = _rows(plan, graph, took), shared_constants(plan, graph)
-    prediction = None if plan.costs is None else predicted(graph, plan, plan.costs)
-    sums = totals(graph, set(took), len(plan.delegations))
+    rows = _rows(plan, graph, took)
+    prediction = predicted(graph, plan, plan.costs) if plan.costs is not None else None
     return Report(
         rows=rows,
-        totals=sums,
+        totals=totals(graph, set(took), len(plan.delegations)),
         by_type=by_type(plan, graph),
         by_module=by_module(rows),
         by_delegate=by_delegate(rows, plan, graph, prediction, timing),
@@ -55,11 +53,9 @@ def make_report(
         states=states(plan, graph),
         memory=memory,
         borders=borders(plan, graph),
-        coverage=coverage(sums, prediction, timing),
         kernels=kernels(rows, graph),
-        shared_constants=shared,
+        shared_constants=shared_constants(plan, graph),
         ranking=ranking,
-        advice=advice(rows, graph, sums, ranking, shared),
     )
 
 

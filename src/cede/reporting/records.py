@@ -174,11 +174,9 @@ class Report:
         states: buffers and inputs that a call writes.
         memory: what the program plans for the values of a call, None where it was not emitted.
         borders: between delegates, or with what is left, where a side is quantized.
-        coverage: by ops, FLOPs, weight bytes, and time where that is known.
         kernels: operators that are left to the runtime's own kernels, most ops first.
         shared_constants: constants with several holders, each of which may store a copy.
         ranking: operators whose support would merge delegates, () where nobody asked.
-        advice: the three most useful things to do, at most.
     """
 
     rows: tuple[Row, ...]
@@ -193,16 +191,28 @@ class Report:
     states: tuple[StateTotal, ...] = ()
     memory: MemoryUse | None = None
     borders: tuple[Border, ...] = ()
-    coverage: tuple[Coverage, ...] = ()
     kernels: tuple[Kernel, ...] = ()
     shared_constants: tuple[SharedConstant, ...] = ()
     ranking: tuple[Rank, ...] = ()
-    advice: tuple[Advice, ...] = ()
 
     @property
     def left(self) -> tuple[Row, ...]:
         """Rows of the ops that compute something outside every delegate."""
         return tuple(row for row in self.rows if not row.delegate and not row.bookkeeping)
+
+    @property
+    def coverage(self) -> tuple[Coverage, ...]:
+        """By ops, FLOPs, weight bytes, and time where that is known."""
+        from cede.reporting.content import coverage
+
+        return coverage(self.totals, self.prediction, self.timing)
+
+    @property
+    def advice(self) -> tuple[Advice, ...]:
+        """The most useful things to do, three at most."""
+        from cede.reporting.advice import advice
+
+        return advice(self)
 
     @property
     def verdict(self) -> str:
