@@ -10,6 +10,7 @@ import sys
 import warnings
 from typing import TYPE_CHECKING
 
+import jsonschema
 import pytest
 import torch
 from click.testing import CliRunner, Result
@@ -19,6 +20,7 @@ import cede.api
 from cede.cli import main
 from cede.model import load_model
 from cede.planning import Plan
+from cede.reporting import json_schema
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -115,6 +117,27 @@ def test_report_in_csv_has_a_row_for_each_op_with_an_answer(model: str) -> None:
     assert topk["backend"] == "reference"
     assert topk["answer:xnnpack"].startswith("refused (")
     assert topk["source"].startswith("net.py:")
+
+
+def test_reports_keep_to_the_schema_and_the_page_holds_one(
+    model: str, program: Path, tmp_path: Path
+) -> None:
+    schema = json.loads(json_schema())
+    written = json.loads((program.parent / "report.json").read_text())
+    jsonschema.validate(written, schema)
+    assert written["memory"]["planned"] > 0
+    page = tmp_path / "report.html"
+    result = cede_("report", model, "-f", "html", "-o", page, "-q")
+    assert (result.exit_code, result.stdout) == (0, ""), result.output
+    text = page.read_text()
+    begin = text.index('<script type="application/json" id="data">')
+    data = json.loads(text[text.index("{", begin) : text.index("</script>", begin)])
+    jsonschema.validate(data, schema)
+    assert {"topk", "erf"} <= {row["operator"].split(".")[1] for row in data["kernels"]}
+    assert {row["operator"] for row in data["ranking"]} >= {"aten.topk", "aten.erf"}
+    assert data["advice"][0]["ops"]
+    assert written["ops"] == data["ops"]
+    assert f"<title>{model} - cede report</title>" in text
 
 
 def test_plan_is_lowered_later_and_run(model: str, tmp_path: Path) -> None:
