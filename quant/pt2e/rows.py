@@ -95,6 +95,11 @@ class AnnotationReport:
         }
         return json.dumps(data, indent=1, ensure_ascii=False) + "\n"
 
+    @property
+    def tables(self) -> list[Table]:
+        """One row for the ops of one kind in one module."""
+        return [self._table()]
+
     def _table(self) -> Table:
         return Table(
             title="Quantization",

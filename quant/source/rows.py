@@ -84,12 +84,12 @@ class QuantizationReport:
 
     def text(self, width: int | None = None) -> str:
         """The verdict and a table."""
-        tables = "\n\n".join(as_text(table, width) for table in self._tables())
+        tables = "\n\n".join(as_text(table, width) for table in self.tables)
         return f"{self.verdict}\n\n{tables}\n"
 
     def markdown(self) -> str:
         """The same as Markdown."""
-        tables = "\n\n".join(as_markdown(table) for table in self._tables())
+        tables = "\n\n".join(as_markdown(table) for table in self.tables)
         return f"{self.verdict}\n\n{tables}\n"
 
     def json(self) -> str:
@@ -104,7 +104,9 @@ class QuantizationReport:
         }
         return json.dumps(data, indent=1, ensure_ascii=False) + "\n"
 
-    def _tables(self) -> list[Table]:
+    @property
+    def tables(self) -> list[Table]:
+        """One row a module, and the ranking if there is one."""
         return [self._table(), *([ranking(self.ranking)] if self.ranking else [])]
 
     def _table(self) -> Table:

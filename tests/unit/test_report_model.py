@@ -14,6 +14,8 @@ from click.testing import CliRunner
 from cede.cli import main
 from cede.costs import Timing
 from cede.planning import Plan
+from cede.quant.pt2e.rows import AnnotatedRow, AnnotationReport
+from cede.quant.source.rows import QuantizationReport, QuantizedRow
 from cede.reporting import Comparison, LargeValue, MemoryUse, Rank, Report, json_schema, make_report
 from cede.reporting.borders import Border, Figures, Meeting
 from cede.types import Code, GraphInput, InputKind, OpGraph, Reason, Refusal
@@ -97,6 +99,41 @@ def test_nobody_is_told_to_quantize_an_index() -> None:
     assert make_report(bare, graph).advice == ()
     [advice] = make_report(bare, graph, ranking=(given,)).advice
     assert advice.do == "support aten.topk (1 op) on quick"
+
+
+SOURCE_ROWS = QuantizationReport(
+    rows=(
+        QuantizedRow(
+            module="net.fc", kind="Linear", shape=(2, 2), scheme="int8", bytes_before=16,
+            bytes_after=6, sqnr=40.0,
+        ),
+    ),
+    bytes_before=16,
+    bytes_after=6,
+)  # fmt: skip
+ANNOTATED = AnnotationReport(
+    quantizer="quick",
+    per_channel=True,
+    calls=1,
+    rows=(AnnotatedRow(module="net", op="aten.topk", count=1, note="<b>not</b> taken"),),
+)
+
+
+@pytest.mark.parametrize("quantization", [SOURCE_ROWS, ANNOTATED])
+def test_quantization_is_in_every_form_that_tells_all(
+    report: Report, quantization: QuantizationReport | AnnotationReport
+) -> None:
+    told = replace(report, quantization=quantization)
+    assert quantization.verdict in told.summary()
+    for form in (told.text(), told.markdown()):
+        assert form.count("Quantization\n") == 1
+        assert quantization.rows[0].note in form
+    data = json.loads(told.json())
+    assert data["quantization"]["verdict"] == quantization.verdict
+    jsonschema.validate(data, closed(json.loads(json_schema())))
+    page = told.html()
+    assert "<summary>Quantization</summary>" in page
+    assert "<b>not" not in page
 
 
 def closed(schema: Any) -> Any:

@@ -110,7 +110,7 @@ def export(
     with Steps(job.steps, quiet) as steps:
         lowered, made, timing = job.run(steps)
         with steps.step("write"):
-            report = lowered.report(timing)
+            report = replace(lowered.report(timing), quantization=made.quantization)
             if plan_out is not None:
                 lowered.plan.save(plan_out)
             if report_out is not None:
@@ -118,15 +118,7 @@ def export(
             lowered.save(output)
     if not quiet:
         warn(lowered.warnings if form != "csv" else (*lowered.plan.warnings, *lowered.warnings))
-        click.echo(formed(report, form) + _quantized(made, form), nl=False)
-
-
-def _quantized(made: Model, form: str) -> str:
-    """What became of each module, as a text behind the report; "" in forms for tools."""
-    rows = made.quantization
-    if rows is None or form not in ("text", "markdown"):
-        return ""
-    return "\n" + (rows.text(options.width()) if form == "text" else rows.markdown())
+        click.echo(formed(report, form, title=model), nl=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

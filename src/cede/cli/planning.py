@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import click
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from cede.config import Config
+    from cede.model import Model
     from cede.reporting import Report
     from cede.whatif import Asked
 
@@ -100,8 +102,9 @@ def report(
     """
     options.writable(output)
     loaded = options.load(config, backends, overrides, strict)
-    answers = asked(model, loaded, quiet)
+    made, answers = loaded_and_asked(model, loaded, quiet)
     found = insisted(answers, loaded, rank=form != "csv")
+    found = replace(found, quantization=made.quantization)
     options.give(formed(found, form, output, model), output)
     if form == "csv":
         warn(found.plan.warnings)
@@ -151,6 +154,11 @@ def _fault(pattern: str) -> str | None:
 
 def asked(model: str, config: Config, quiet: bool) -> Asked:
     """Load and export a model, ask about it and settle."""
+    return loaded_and_asked(model, config, quiet)[1]
+
+
+def loaded_and_asked(model: str, config: Config, quiet: bool) -> tuple[Model, Asked]:
+    """As `asked`, with the model, quantized if the config says so."""
     from cede import api
     from cede.model import load_model
 
@@ -161,7 +169,7 @@ def asked(model: str, config: Config, quiet: bool) -> Asked:
             program = found.export()
         with steps.step("plan"):
             made = api.asked(program, config)
-    return made
+    return found, made
 
 
 def insisted(asked: Asked, config: Config, *, rank: bool = True) -> Report:

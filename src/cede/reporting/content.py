@@ -1,9 +1,9 @@
-"""Coverage, the kernels that a program needs, and constants with several holders."""
+"""Coverage, kernels that a program needs, constants with several holders, quantization."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -11,7 +11,23 @@ if TYPE_CHECKING:
     from cede.costs import Prediction, Timing
     from cede.planning import Plan
     from cede.reporting.records import Row, Totals
+    from cede.reporting.tables import Table
     from cede.types import OpGraph
+
+
+class Quantized(Protocol):
+    """What became of each module, or op, where the model was quantized."""
+
+    @property
+    def verdict(self) -> str:
+        """One line."""
+
+    @property
+    def tables(self) -> list[Table]:
+        """One row a module or op, and what else there is."""
+
+    def json(self) -> str:
+        """An object with a schema of its own."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

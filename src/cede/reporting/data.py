@@ -97,6 +97,10 @@ def _whole(report: Report) -> dict[str, Any]:
         data["memory"] = _listed(asdict(report.memory))
     if report.borders:
         data["borders"] = [_border(given) for given in report.borders]
+    if report.quantization is not None:
+        told = json.loads(report.quantization.json())
+        del told["schema"]
+        data["quantization"] = {"verdict": report.quantization.verdict, **told}
     if (found := report.prediction) is not None:
         data["predicted"] = {
             "seconds": found.seconds,

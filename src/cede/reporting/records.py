@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from cede.reporting.advice import Advice
     from cede.reporting.borders import Border
     from cede.reporting.comparison import Rank
-    from cede.reporting.content import Coverage, Kernel, SharedConstant
+    from cede.reporting.content import Coverage, Kernel, Quantized, SharedConstant
     from cede.reporting.memory import MemoryUse, StateTotal
     from cede.types import OpGraph, Reason
 
@@ -176,6 +176,7 @@ class Report:
         borders: between delegates, or with what is left, where a side is quantized.
         kernels: operators that are left to the runtime's own kernels, most ops first.
         shared_constants: constants with several holders, each of which may store a copy.
+        quantization: what became of each module or op, None where that is not known.
         ranking: operators whose support would merge delegates, () where nobody asked.
     """
 
@@ -194,6 +195,7 @@ class Report:
     kernels: tuple[Kernel, ...] = ()
     shared_constants: tuple[SharedConstant, ...] = ()
     ranking: tuple[Rank, ...] = ()
+    quantization: Quantized | None = None
 
     @property
     def left(self) -> tuple[Row, ...]:

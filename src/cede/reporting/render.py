@@ -92,7 +92,8 @@ def whole(report: Report) -> list[Table]:
         advice_table, delegates_table, borders_table, ops_table, states_table, shared_table,
         kernels_table, modules_table, types_table,
     )  # fmt: skip
-    return [table for table in (make(report) for make in made) if table.rows]
+    tables = [table for table in (make(report) for make in made) if table.rows]
+    return [*tables, *(report.quantization.tables if report.quantization else ())]
 
 
 def short(report: Report) -> list[Table]:
@@ -106,6 +107,8 @@ def headlines(report: Report) -> list[str]:
     lines = [verdict(report.totals)]
     if report.borders:
         lines.append(met(report.borders))
+    if report.quantization is not None:
+        lines.append(report.quantization.verdict)
     if report.prediction is not None:
         lines.append(foreseen(report.prediction))
     if report.timing is not None:

@@ -72,6 +72,7 @@ def sections(report: Report) -> str:
         (shared_table(report), {0: "constant"}, False),
         (states_table(report), {0: "state"}, False),
         (types_table(report), {}, False),
+        *((table, {0: "module"}, False) for table in _quantized(report)),
     ]
     parts = [
         _section(table.title, as_html(table, links), opened)
@@ -82,6 +83,10 @@ def sections(report: Report) -> str:
         rows = "".join(f"<li>{escape(warning)}</li>" for warning in report.plan.warnings)
         parts.insert(0, _section("Warnings", f"<ul>{rows}</ul>", True))
     return "\n".join(parts)
+
+
+def _quantized(report: Report) -> list[Table]:
+    return report.quantization.tables if report.quantization is not None else []
 
 
 def _section(title: str, body: str, opened: bool) -> str:
