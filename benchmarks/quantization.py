@@ -181,7 +181,9 @@ def held_in(model: torch.nn.Module, report: QuantizationReport) -> int:
 
 def held_by(program: ExportedProgram) -> int:
     """Bytes of the constants that a program reads, each once."""
-    values = {value_of(program, target) for target in set(constants(program).values())}
+    read = {node.name for node in program.graph.nodes if node.op == "placeholder" and node.users}
+    targets = {target for name, target in constants(program).items() if name in read}
+    values = {value_of(program, target) for target in targets}
     return sum(value.nbytes for value in values)
 
 

@@ -12,6 +12,7 @@ from torchao.quantization.pt2e.quantizer import (
     SharedQuantizationSpec,
 )
 
+from cede.quant.pt2e.numbers import with_numbers
 from cede.quant.pt2e.told import rows
 
 if TYPE_CHECKING:
@@ -52,9 +53,9 @@ class Chosen(Quantizer):  # type: ignore[misc]
         self.rows: tuple[AnnotatedRow, ...] = ()
 
     def transform_for_annotation(self, model: GraphModule) -> GraphModule:
-        """What the backends want changed before."""
+        """What the backends want changed before, except for numbers of integer ops."""
         for inner in self.inner.values():
-            model = inner.transform_for_annotation(model)
+            model = with_numbers(inner.transform_for_annotation, model)
         return model
 
     def annotate(self, model: GraphModule) -> GraphModule:

@@ -156,3 +156,16 @@ def test_a_kernel_that_the_runtime_lacks_is_a_warning_of_the_plan(form: type[nn.
     assert "no kernel for aten::sort." in found[0]
     assert "test_borders.py:" in found[0]
     assert "cumsum.out" not in found[0]
+
+
+class Roots(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.relu(x) ** 0.5 + x.norm(dim=0, keepdim=True)
+
+
+def test_a_power_that_is_left_runs() -> None:
+    """`aten::pow` has several overloads of numbers, which hide its out variants from a look-up."""
+    x = torch.randn(3, 4)
+    lowered = api.lower(exported(Roots(), x), config="xnnpack-fp32")
+    assert "aten.pow.Tensor_Scalar" in [row.target for row in lowered.report().left]
+    torch.testing.assert_close(api.run(lowered.buffer, [x]).outputs[0], Roots()(x))

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import torch
+from executorch.exir.dialects.edge.op.api import to_variant
 from executorch.exir.operator.convert import to_out_variant
 from torch._decomp import decomposition_table
 from torch.fx import GraphModule
@@ -128,7 +129,19 @@ def emittable(op: Any) -> bool:
     try:
         if FunctionSchema.parse(str(op._schema)).kind() is SchemaKind.inplace:
             return True
-        to_out_variant(op)
+        out_variant(op)
     except (RuntimeError, AssertionError, AttributeError, ValueError):
         return False  # no such variant, or a schema that torchgen does not take
     return True
+
+
+def out_variant(op: Any) -> Any:
+    """The overload that is called in place of an op.
+
+    Raises RuntimeError, AssertionError, AttributeError or ValueError where there is none.
+    """
+    try:
+        return to_out_variant(op)[0]
+    except AssertionError:
+        # Two scalar overloads of one signature (`aten::pow`): emission asks this for edge ops.
+        return to_variant(op, SchemaKind.out)

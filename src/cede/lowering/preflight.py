@@ -12,7 +12,7 @@ from executorch.exir.passes import to_out_var_skiplist
 
 from cede.errors import LoweringError, PolicyError
 from cede.facts.arguments import aten_overload, written_by
-from cede.lowering.custom import emittable, is_custom, refusals, stranded
+from cede.lowering.custom import emittable, is_custom, out_variant, refusals, stranded
 from cede.lowering.tags import nodes_by_id
 from cede.running.kernels import libraries, register
 
@@ -137,10 +137,8 @@ def _left(program: ExportedProgram, plan: Plan, graph: OpGraph) -> Iterator[tupl
 
 def _out_variant(overload: Any) -> str:
     """ "aten::sort.values", as the runtime names it; "" where the op is called as it is."""
-    from executorch.exir.operator.convert import to_out_variant
-
     try:
-        out, _ = to_out_variant(overload)
+        out = out_variant(overload)
     except (RuntimeError, AssertionError):
         return ""
     name, variant = out._schema.name, out._schema.overload_name
