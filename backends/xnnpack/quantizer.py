@@ -20,6 +20,13 @@ def _make(mode: str, per_channel: bool) -> Any:
 
 
 def _finish(model: Any) -> None:
+    """Say in the graph what XNNPACK's kernels of dynamic products compute."""
+    _scales_by_channel(model)
+    _scales_by_row(model)
+    model.recompile()
+
+
+def _scales_by_channel(model: Any) -> None:
     """Give weights of one scale that scale for each channel, where the activation is dynamic.
 
     XNNPACK multiplies dynamically quantized activations with weights of one scale a channel only.
@@ -45,7 +52,56 @@ def _finish(model: Any) -> None:
         made.meta.update(node.meta)
         node.replace_all_uses_with(made)
         model.graph.erase_node(node)
-    model.recompile()
+
+
+def _scales_by_row(model: Any) -> None:
+    """Give dynamic inputs of linear ops one scale a row.
+
+    ExecuTorch's delegate computes them so, though its quantizer asks for one scale in all
+    (`backends/xnnpack/operators/node_visitor.py`: per token in place of per tensor).
+    """
+    for choose in list(model.graph.nodes):
+        if str(choose.target) != "quantized_decomposed.choose_qparams.tensor":
+            continue
+        for quantize in {user for item in choose.users for user in item.users}:
+            dequantizes = list(quantize.users)
+            products = [user for given in dequantizes for user in given.users]
+            if str(quantize.target).startswith("quantized_decomposed.quantize_per_tensor.") and all(
+                str(user.target).startswith("aten.linear.") and user.args[0] in dequantizes
+                for user in products
+            ):
+                _by_row(model, quantize, dequantizes)
+        if not any(item.users for item in choose.users):
+            for item in list(choose.users):
+                model.graph.erase_node(item)
+            model.graph.erase_node(choose)
+
+
+def _by_row(model: Any, quantize: Any, dequantizes: list[Any]) -> None:
+    import operator
+
+    import torch
+
+    ops = torch.ops.quantized_decomposed
+    value, _, _, low, high, dtype = quantize.args
+    with model.graph.inserting_before(quantize):
+        choose = model.graph.call_function(
+            ops.choose_qparams_per_token_asymmetric.default, (value, dtype)
+        )
+        found = [model.graph.call_function(operator.getitem, (choose, i)) for i in (0, 1)]
+        made = model.graph.call_function(
+            ops.quantize_per_token.default, (value, *found, low, high, dtype)
+        )
+    for old in dequantizes:
+        with model.graph.inserting_before(old):
+            back = model.graph.call_function(
+                ops.dequantize_per_token.default, (made, *found, low, high, dtype, torch.float32)
+            )
+        for node in (choose, *found, made, back):
+            node.meta.update(old.meta)
+        old.replace_all_uses_with(back)
+        model.graph.erase_node(old)
+    model.graph.erase_node(quantize)
 
 
 def _dynamic_product(node: Any, weight: Any) -> bool:

@@ -61,3 +61,15 @@ def test_numbers_of_integers_stay_integers(
     lowered = cede.lower(program, config="xnnpack-fp32")
     [got] = cede.run(lowered.buffer, list(args)).outputs
     assert float((got - wanted).norm() / wanted.norm()) < 1e-2
+
+
+def test_each_row_of_a_dynamic_input_has_its_own_scale() -> None:
+    """As the delegate computes it, the converted model says it: rows differ by 1000."""
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(16, 8), nn.GELU(), nn.Linear(8, 4)).eval()
+    x = torch.randn(2, 3, 16) * torch.tensor([0.01, 1.0, 10.0])[:, None]
+    program, _ = cede.quantize_program(model, (x,), "xnnpack", "dynamic", calibration=[(x,)])
+    lowered = cede.lower(program, config="xnnpack-fp32")
+    assert not lowered.report().left
+    [got] = cede.run(lowered.buffer, [x]).outputs
+    torch.testing.assert_close(got, program.module()(x), atol=1e-5, rtol=1e-5)
