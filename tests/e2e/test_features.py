@@ -307,7 +307,9 @@ def test_a_delegate_that_fails_to_compile_is_named(tmp_path: Any) -> None:
         "def cede_partitioners():\n"
         "    yield Ruled(name='greedy', backend='xnnpack', rules=(Rule(('aten.cumsum*',)),))\n"
     )
-    config = cede.load_config(None, [f"plugins.files=[{tmp_path / 'greedy.py'}]"])
+    config = cede.load_config(
+        None, [f"plugins.files=[{tmp_path / 'greedy.py'}]", "lowering.failed=error"]
+    )
     with pytest.raises(cede.LoweringError) as raised:
         cede.export(Sums(), (torch.randn(4),), config=config)
     text = str(raised.value)

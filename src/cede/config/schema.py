@@ -16,6 +16,13 @@ def _fallback(word: str) -> str:
     return "" if word in FALLBACK else f"is {word!r}; {suggestion(word, FALLBACK)}"
 
 
+FAILED = ("leave", "error")
+
+
+def _failed(word: str) -> str:
+    return "" if word in FAILED else f"is {word!r}; {suggestion(word, FAILED)}"
+
+
 COUNT = {"least": 0}
 SECONDS = {"above": 0, "most": threading.TIMEOUT_MAX}
 ROOFLINE = "roofline"
@@ -162,6 +169,8 @@ class LoweringConfig:
     """How a plan is lowered.
 
     Attributes:
+        failed: what becomes of an op that a backend's compiler fails on: "leave" gives it to the
+            next backend that takes it, or to none, with a warning; "error" stops.
         stock: whether ExecuTorch's own steps run as they are; otherwise with less work for the
             same outcome, as far as its version is known.
         cache: whether delegates are kept for the next lowering, and taken from there.
@@ -169,6 +178,7 @@ class LoweringConfig:
         cache_bytes: what all of them may take; those used longest ago go first.
     """
 
+    failed: str = field(default="leave", metadata={"check": _failed})
     stock: bool = False
     cache: bool = True
     cache_folder: str = ""

@@ -14,12 +14,13 @@ from cede.errors import CedeError, PlanError  # noqa: E402
 from cede.lowering.borders import left_quantized, unlike  # noqa: E402
 from cede.lowering.contest import settled  # noqa: E402
 from cede.lowering.emit import Lowered, emit  # noqa: E402
+from cede.lowering.failing import Failure, until_compiled  # noqa: E402
 from cede.lowering.partition import KeptUnclaimed, PlanPartitioner  # noqa: E402
 from cede.lowering.policed import insist_on  # noqa: E402
 from cede.lowering.quick import quickly  # noqa: E402
 from cede.lowering.scout import scout, until_claimed  # noqa: E402
 from cede.lowering.sizes import compile_config  # noqa: E402
-from cede.lowering.upstream import upstream_error  # noqa: E402
+from cede.lowering.upstream import CompileError, upstream_error  # noqa: E402
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -76,9 +77,13 @@ def lower_edge(
 ) -> tuple[EdgeProgramManager, PlanPartitioner]:
     """As `lower_program`, without emission: the edge program with its delegates."""
 
-    def attempt(dropped: Collection[str]) -> tuple[Any, PlanPartitioner]:
+    failures: list[Failure] = []
+
+    def attempt(
+        dropped: Collection[str], plan: Plan | None = replay
+    ) -> tuple[Any, PlanPartitioner]:
         partitioner = PlanPartitioner(
-            host, config, options, replay=replay, dropped=dropped, retries=True
+            host, config, options, replay=plan, dropped=dropped, retries=True, failures=failures
         )
         try:
             edge = to_edge_transform_and_lower(
@@ -90,5 +95,16 @@ def lower_edge(
         except Exception as error:
             raise upstream_error("lower the program", error, partitioner.plan) from error
 
+    def compiles(plan: Plan, id: str) -> bool | None:
+        try:
+            attempt((), plan)
+        except CompileError as error:
+            return error.given.id != id
+        except CedeError:
+            return None
+        return True
+
     with quickly(host, config):
-        return until_claimed(attempt)
+        if replay is not None or config.lowering.failed == "error":
+            return until_claimed(attempt)
+        return until_compiled(lambda: until_claimed(attempt), compiles, failures)

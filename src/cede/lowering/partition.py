@@ -17,26 +17,28 @@ from cede.facts.arguments import aten_overload
 from cede.lowering.contest import limits_for, make_plan
 from cede.lowering.custom import decomposed
 from cede.lowering.encoded import Natives, decoded, told
+from cede.lowering.failing import barred
 from cede.lowering.keep import Keeping
 from cede.lowering.policed import policed
 from cede.lowering.preflight import insist_on_all, problems, unrunnable
 from cede.lowering.prepare import prepared
 from cede.lowering.sizes import Place, dynamic, insist_on_dynamic
 from cede.lowering.tags import noted, write_tags
-from cede.policy import read_policy
+from cede.policy import read_policy, without
 from cede.quiet import logging_kept
 from cede.reporting import Report, make_report
 from cede.settle import check_settlement
 from cede.types import Limits, Program, Settlement
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
     from torch.export import ExportedProgram
     from torch.fx import Node
 
     from cede.config import Config
     from cede.host import Host
+    from cede.lowering.failing import Failure
     from cede.planning import Plan
     from cede.types import Finding, OpGraph
 
@@ -81,6 +83,7 @@ class PlanPartitioner(Partitioner):  # type: ignore[misc]
         dropped: Collection[str] = (),
         scout: bool = False,
         retries: bool = False,
+        failures: Sequence[Failure] = (),
     ) -> None:
         """Prepare; nothing is imported or asked yet.
 
@@ -93,6 +96,7 @@ class PlanPartitioner(Partitioner):  # type: ignore[misc]
             scout: leave by `Scouted` as soon as there is a plan.
             retries: leave by `KeptUnclaimed` where a kept op is left; otherwise a scouting run
                 beforehand finds those ops.
+            failures: ops that backends could not compile, and don't get again.
         """
         super().__init__()
         self.host = host
@@ -102,6 +106,7 @@ class PlanPartitioner(Partitioner):  # type: ignore[misc]
         self.dropped = frozenset(dropped)
         self.scout = scout
         self.retries = retries
+        self.failures = tuple(failures)
         self.plans: list[Plan] = []
         self.notes: list[str] = []
         self._asked = host.partitioners_for(config)
@@ -208,10 +213,11 @@ class PlanPartitioner(Partitioner):  # type: ignore[misc]
         if self.replay is not None:
             return _fitting(self.replay, graph), ()
         answers = tuple(self._ask(each, graph, program) for each in self._asked)
+        answers = without(graph, answers, barred(self.failures, graph))
+        told = (*keeping.warnings, *(failure.warning for failure in self.failures))
         plan = make_plan(
-            graph, answers, self._asked, self.host, self.config, tuple(keeping.kept),
-            tuple(keeping.warnings),
-        )  # fmt: skip
+            graph, answers, self._asked, self.host, self.config, tuple(keeping.kept), told
+        )
         left = keeping.unclaimed(program, plan.delegation_of())
         if left and self.retries:
             raise KeptUnclaimed(left)

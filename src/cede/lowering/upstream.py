@@ -23,6 +23,24 @@ _NODE = re.compile(r"%(\w+)|[Nn]ode '?(\w+)|\bFor (\w+),")
 _SOURCE = re.compile(r'File "([^"]+)", line (\d+), in forward')
 
 
+class CompileError(LoweringError):
+    """A delegate that its backend could not compile.
+
+    Attributes:
+        plan: that it is part of.
+        graph: the plan's.
+        given: the delegate.
+        op: id of the op that the compiler named, "" where it named none.
+        why: the compiler's message.
+    """
+
+    def __init__(
+        self, message: str, plan: Plan, graph: OpGraph, given: Delegation, op: str, why: str
+    ) -> None:
+        super().__init__(message)
+        self.plan, self.graph, self.given, self.op, self.why = plan, graph, given, op, why
+
+
 def upstream_error(stage: str, error: Exception, plan: Plan | None) -> LoweringError:
     """An error of ours for one of ExecuTorch's.
 
@@ -35,21 +53,23 @@ def upstream_error(stage: str, error: Exception, plan: Plan | None) -> LoweringE
         return LoweringError(f"could not {stage}: {lack}")
     text = "\n".join(str(each).strip() for each in _chain(error))
     graph = plan.graph if plan is not None else None
-    where = _op(text, graph) or _line(text)
+    named = _op(text, graph)
+    where = graph.op(named).where if graph is not None and named else _line(text)
     about = f"; it is about {where}" if where else ""
     given = _delegate(error, plan)
-    if given is None:
+    if given is None or plan is None or graph is None:
         return LoweringError(
             f"ExecuTorch could not {stage}: {_heads(error)}{about}."
             " Give the op to a backend that takes it, or replace it in the model."
         )
     names = ", ".join(part.partitioner for part in given.parts)
-    first = f", {len(given.ops)} ops from {graph.op(given.ops[0]).where}" if graph else ""
-    return LoweringError(
+    first = f", {len(given.ops)} ops from {graph.op(given.ops[0]).where}"
+    message = (
         f"{given.backend} could not compile delegate {given.id} (claimed by {names}{first}):"
         f" {_heads(error)}{about}. Leave the op out by policy.exclude, or give it to another"
         " backend."
     )
+    return CompileError(message, plan, graph, given, named, _heads(error))
 
 
 def _lack(error: Exception) -> str:
@@ -84,13 +104,14 @@ def _head(text: str) -> str:
 
 
 def _op(text: str, graph: OpGraph | None) -> str:
+    """Id of the op that a text names, "" for none."""
     if graph is None:
         return ""
     at = text.find("While executing")
     for match in _NODE.finditer(text[at:] if at >= 0 else text):
-        name = next(filter(None, match.groups()))
+        name: str = next(filter(None, match.groups()))
         if name in graph:
-            return graph.op(name).where
+            return name
     return ""
 
 

@@ -44,6 +44,13 @@ def apply(policy: Policy, graph: OpGraph, answers: Sequence[Answers]) -> tuple[A
     return tuple(left)
 
 
+def without(
+    graph: OpGraph, answers: Sequence[Answers], forbidden: Mapping[str, Forbidden]
+) -> tuple[Answers, ...]:
+    """The answers without what is forbidden, by backend, as `apply` leaves it out."""
+    return tuple(_permitted(given, graph, forbidden) for given in answers)
+
+
 def _forbidden(policy: Policy, graph: OpGraph, backend: str) -> Forbidden:
     found: dict[str, Reason] = {}
 
@@ -76,7 +83,7 @@ def _permitted(given: Answers, graph: OpGraph, forbidden: Mapping[str, Forbidden
     claims: list[Claim] = []
     refused: dict[str, Reason] = {}
     for claim in given.claims:
-        rules = forbidden[claim.backend]
+        rules = forbidden.get(claim.backend, {})
         bad = sorted((op for op in claim.ops if op in rules), key=graph.position)
         if not bad:
             claims.append(claim)
@@ -88,7 +95,7 @@ def _permitted(given: Answers, graph: OpGraph, forbidden: Mapping[str, Forbidden
             continue
         why = f"it goes with {bad[0]} or not at all, and {rules[bad[0]].detail}"
         for op in claim.ops.difference(bad):
-            refused.setdefault(op, Reason(code=Code.POLICY, detail=why))
+            refused.setdefault(op, Reason(code=rules[bad[0]].code, detail=why))
     return _answers(given, graph, claims, refused)
 
 

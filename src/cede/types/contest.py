@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from cede.types.backend import Limits
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
     from cede.types.answers import Claim, Mark, Reason, Spec
     from cede.types.costs import Costs
@@ -72,6 +72,17 @@ class Delegation:
     def ops(self) -> tuple[str, ...]:
         """Ids of all its ops, part by part."""
         return tuple(op for part in self.parts for op in part.ops)
+
+    def cut(self, ops: Collection[str]) -> Delegation:
+        """The same with no other ops than these."""
+        parts = (
+            replace(part, ops=tuple(op for op in part.ops if op in ops)) for part in self.parts
+        )
+        return replace(
+            self,
+            parts=tuple(part for part in parts if part.ops),
+            marks=tuple(mark for mark in self.marks if mark[0] in ops),
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from cede.checking import Walker, first_to_differ, flat
 from cede.errors import CedeError, ConfigError
+from cede.lowering.failing import shortest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -100,44 +101,26 @@ def _narrowed(
     lowered: Lowered, given: Delegation, shown: str, fault: Callable[[Sequence[str]], str | None]
 ) -> Culprit:
     ops = sorted(given.ops, key=lowered.graph.position)
-    tried = failed = 0
-    wrong = len(ops)
-    sizes = list(range(1, wrong))  # of the beginnings that may still end in the culprit
-    while sizes:
-        size = sizes[len(sizes) // 2]
-        found = fault(ops[:size])
-        tried += 1
-        if found is None:  # tells nothing
-            failed += 1
-            sizes.remove(size)
-        elif found:
-            wrong, shown = size, found
-            sizes = [other for other in sizes if other < size]
-        else:
-            sizes = [other for other in sizes if other > size]
-    last = ops[wrong - 1]
+    seen: dict[int, str | None] = {}
+
+    def shows(size: int) -> bool | None:
+        found = seen[size] = fault(ops[:size])
+        return None if found is None else bool(found)
+
+    wrong = shortest(len(ops), shows)
+    trials = list(seen.values())
     alone: bool | None = True
     if wrong > 1:
-        tried += 1
-        found = fault([last])
-        failed += found is None
-        alone = None if found is None else bool(found)
+        trials.append(fault([ops[wrong - 1]]))
+        alone = None if trials[-1] is None else bool(trials[-1])
     return Culprit(
-        delegate=given.id, backend=given.backend, op=lowered.graph.op(last), alone=alone,
-        fault=shown, tried=tried, failed=failed,
+        delegate=given.id, backend=given.backend, op=lowered.graph.op(ops[wrong - 1]), alone=alone,
+        fault=seen.get(wrong) or shown, tried=len(trials), failed=trials.count(None),
     )  # fmt: skip
 
 
 def _only(plan: Plan, given: Delegation, ops: Sequence[str]) -> Plan:
     """The plan with a delegation cut down to some of its ops; the others stay as they are."""
-    kept = set(ops)
-    parts = tuple(
-        dataclasses.replace(part, ops=tuple(op for op in part.ops if op in kept))
-        for part in given.parts
-        if kept & set(part.ops)
-    )
-    small = dataclasses.replace(
-        given, parts=parts, marks=tuple(mark for mark in given.marks if mark[0] in kept)
-    )
-    delegations = tuple(small if d.id == given.id else d for d in plan.delegations)
+    cut = given.cut(set(ops))
+    delegations = tuple(cut if d.id == given.id else d for d in plan.delegations)
     return dataclasses.replace(plan, delegations=delegations)
