@@ -326,6 +326,31 @@ def test_the_page_shows_each_command_s_help() -> None:
         assert f"```text\n{help_of(command)}```" in page, f"run: COLUMNS=100 cede {command} --help"
 
 
+RICH = "from cede.cli.options import rich; print(rich())"
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no pseudo-terminals there")
+@pytest.mark.parametrize(
+    ("more", "wanted"), [({}, b"True"), ({"NO_COLOR": "1"}, b"False"), ({"TERM": "dumb"}, b"False")]
+)
+def test_a_terminal_gets_colour_unless_it_says_no(more: dict[str, str], wanted: bytes) -> None:
+    import pty
+
+    clean = {name: value for name, value in os.environ.items() if name != "NO_COLOR"}
+    main_end, end = pty.openpty()
+    try:
+        subprocess.run(
+            [sys.executable, "-c", RICH], stdout=end, env={**clean, "TERM": "xterm", **more},
+            check=True,
+        )  # fmt: skip
+        assert os.read(main_end, 100).strip() == wanted
+    finally:
+        os.close(main_end)
+        os.close(end)
+    piped = subprocess.run([sys.executable, "-c", RICH], capture_output=True, check=True)
+    assert piped.stdout.strip() == b"False"
+
+
 def test_the_page_names_every_exit_code() -> None:
     page = (DOCS / "cli.md").read_text()
     for code in (0, 1, 2, 3, 4, 5, 130):

@@ -51,6 +51,17 @@ def test_a_narrow_terminal_still_gets_a_table(report: Report) -> None:
     assert "aten_topk_default" in report.text(20)
 
 
+def test_rich_text_is_the_plain_text_with_escapes(report: Report) -> None:
+    for width in (None, 90):
+        rich = report.text(width, rich=True)
+        assert "\x1b" not in report.text(width)
+        assert re.sub(r"\x1b\[\d+m", "", rich) == report.text(width)
+        assert "\x1b[33maten_topk_default\x1b[0m" in rich  # left
+        assert "\x1b[33maten_relu_default\x1b[0m" not in rich
+        assert "\x1b[1mDelegates\x1b[0m" in rich
+    assert re.sub(r"\x1b\[\d+m", "", report.summary(rich=True)) == report.summary()
+
+
 def test_no_form_has_trailing_surprises(report: Report) -> None:
     for form in (report.text(), report.summary(), report.markdown(), report.csv(), report.json()):
         assert form.endswith("\n")

@@ -175,3 +175,12 @@ def width() -> int | None:
     import sys
 
     return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+
+
+def rich() -> bool:
+    """Whether stdout takes bold and colour: a terminal, unless NO_COLOR is set (no-color.org)."""
+    import os
+    import sys
+
+    plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
+    return sys.stdout.isatty() and not plain

@@ -212,7 +212,9 @@ def formed(report: Report, form: str, path: Path | None = None, title: str = "")
         return report.csv()
     if form == "json":
         return report.json()
-    return report.text(options.width() if path is None else None)
+    if path is not None:
+        return report.text()
+    return report.text(options.width(), rich=options.rich())
 
 
 def warn(warnings: tuple[str, ...]) -> None:
@@ -228,7 +230,7 @@ def _summary(report: Report, form: str) -> str:
         return report.delegates_csv()
     if form == "markdown":
         return report.summary_markdown()
-    return report.summary(options.width())
+    return report.summary(options.width(), rich=options.rich())
 
 
 def _ranking(report: Report, form: str) -> str:

@@ -223,21 +223,22 @@ class Report:
 
         return verdict(self.totals)
 
-    def text(self, width: int | None = None) -> str:
+    def text(self, width: int | None = None, *, rich: bool = False) -> str:
         """Tables for a terminal.
 
         Args:
             width: columns that there are; None lets long reasons wrap at 60.
+            rich: whether with a terminal's escapes for bold and colour.
         """
         from cede.reporting.render import text
 
-        return text(self, width)
+        return text(self, width, rich)
 
-    def summary(self, width: int | None = None) -> str:
+    def summary(self, width: int | None = None, *, rich: bool = False) -> str:
         """As `text`, without a line for each op: the verdict, delegates, and reasons counted."""
         from cede.reporting.render import summary
 
-        return summary(self, width)
+        return summary(self, width, rich)
 
     def summary_markdown(self) -> str:
         """The tables of `summary` in Markdown."""

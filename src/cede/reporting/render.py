@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from cede.costs import seconds
 from cede.reporting.borders import met
-from cede.reporting.tables import as_markdown, as_text, quantity, share
+from cede.reporting.tables import as_markdown, as_text, bold, quantity, share, yellow
 from cede.reporting.views import (
     advice_table,
     borders_table,
@@ -66,14 +66,16 @@ def planned(memory: MemoryUse) -> str:
     return f"{line}; the example's sizes need {quantity(memory.example_live, 'B')} of it"
 
 
-def text(report: Report, width: int | None = None) -> str:
+def text(report: Report, width: int | None = None, rich: bool = False) -> str:
     """Verdict, what to do, delegates, ops, totals and warnings."""
-    return _document(report, [as_text(table, width) for table in whole(report)], "")
+    tables = [as_text(table, width, rich=rich) for table in whole(report)]
+    return _document(report, tables, "", rich)
 
 
-def summary(report: Report, width: int | None = None) -> str:
+def summary(report: Report, width: int | None = None, rich: bool = False) -> str:
     """Verdict, what to do, delegates, and the left ops counted by reason."""
-    return _document(report, [as_text(table, width) for table in short(report)], "")
+    tables = [as_text(table, width, rich=rich) for table in short(report)]
+    return _document(report, tables, "", rich)
 
 
 def markdown(report: Report) -> str:
@@ -118,8 +120,13 @@ def headlines(report: Report) -> list[str]:
     return lines
 
 
-def _document(report: Report, tables: list[str], head: str) -> str:
-    parts = ["\n".join(headlines(report)), *tables]
+def _document(report: Report, tables: list[str], head: str, rich: bool = False) -> str:
+    first, *others = headlines(report)
+    parts = ["\n".join([bold(first) if rich else first, *others]), *tables]
     if report.plan.warnings:
-        parts.append("\n".join([f"{head}Warnings", *(f"- {w}" for w in report.plan.warnings)]))
+        told = [f"- {w}" for w in report.plan.warnings]
+        title = f"{head}Warnings"
+        if rich:
+            title, told = bold(title), [yellow(line) for line in told]
+        parts.append("\n".join([title, *told]))
     return "\n\n".join(parts) + "\n"

@@ -17,17 +17,37 @@ NAME = 40
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Table:
-    """A table with a title; the last column is the long one unless `wraps` is False."""
+    """A table with a title; the last column is the long one unless `wraps` is False.
+
+    `marked` are rows whose first cell stands out in a terminal.
+    """
 
     title: str
     header: tuple[str, ...]
     rows: Sequence[Sequence[str]]
     right: frozenset[int] = frozenset()
     wraps: bool = True
+    marked: frozenset[int] = frozenset()
 
 
-def as_text(table: Table, width: int | None = None) -> str:
-    """Title and table; names wrap at 40, the last column at what is left of the width."""
+def bold(text: str) -> str:
+    """For a terminal."""
+    return f"\x1b[1m{text}\x1b[0m"
+
+
+def yellow(text: str) -> str:
+    """For a terminal."""
+    return f"\x1b[33m{text}\x1b[0m"
+
+
+def as_text(table: Table, width: int | None = None, *, rich: bool = False) -> str:
+    """Title and table; names wrap at 40, the last column at what is left of the width.
+
+    Args:
+        table: to be shown.
+        width: columns of the terminal.
+        rich: whether with a terminal's escapes for bold and colour.
+    """
     from tabulate import tabulate
 
     most: list[int | None] = [None] * len(table.header)
@@ -39,8 +59,13 @@ def as_text(table: Table, width: int | None = None) -> str:
         taken = sum(min(size, NAME) + 2 for size in widest[:-1])
         last = REASON if width is None else max(NARROWEST, width - taken)
         most[-1] = last if widest[-1] > last else None
-    return f"{table.title}\n" + tabulate(
-        table.rows,
+    rows = table.rows
+    if rich:
+        rows = [
+            [yellow(row[0]), *row[1:]] if i in table.marked else row for i, row in enumerate(rows)
+        ]
+    return f"{bold(table.title) if rich else table.title}\n" + tabulate(
+        rows,
         headers=table.header,
         tablefmt="simple",
         disable_numparse=True,

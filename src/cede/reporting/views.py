@@ -71,6 +71,9 @@ def ops_table(report: Report) -> Table:
             )
             for row in report.rows
         ],
+        marked=frozenset(
+            i for i, row in enumerate(report.rows) if not (row.delegate or row.bookkeeping)
+        ),
     )
 
 
