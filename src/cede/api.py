@@ -120,8 +120,17 @@ def what_if(
     return compare(asked(program, config), support=support, without=without)
 
 
-def lower(program: ExportedProgram, plan: Plan | None = None, config: Configured = None) -> Lowered:
+def lower(
+    program: ExportedProgram,
+    plan: Plan | None = None,
+    config: Configured = None,
+    *,
+    metadata: Mapping[str, Any] | None = None,
+) -> Lowered:
     """Compile the delegates of a plan (made here if None) and emit the ExecuTorch program.
+
+    `metadata` (name -> number, text, or list of numbers) become methods of the program that return
+    these constants.
 
     Raises:
         ConfigError: a config that can't be used, or one that asks for other backends than the plan.
@@ -140,7 +149,7 @@ def lower(program: ExportedProgram, plan: Plan | None = None, config: Configured
                 f" [{', '.join(loaded.backends)}]; leave them out, or make a new plan"
             )
         loaded = replace(loaded, backends=own)
-    return lower_program(program, *_prepare(loaded), replay=plan)
+    return lower_program(program, *_prepare(loaded), replay=plan, metadata=metadata)
 
 
 def export(

@@ -14,7 +14,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 LINKS = ("partitioners", "backends", "quant", "configs")
-DATA = (".py", ".yaml", ".typed", ".tmpl", ".schema.json", ".html", ".css", ".js", "LICENSE")
+DATA = (".py", ".yaml", ".typed", ".tmpl", ".json", ".html", ".css", ".js", "LICENSE")
 
 
 def call(*command: object, cwd: Path) -> subprocess.CompletedProcess[str]:

@@ -70,7 +70,7 @@ def dump(tensors: TensorDict, path: str) -> bytes:
 def read(path: str, config: Config | None) -> TensorDict:
     """The content of a file. Raises CheckpointError."""
     reader = _open(path)
-    metadata = {key: _contents(reader, key, path) for key in _metadata_keys(reader)}
+    metadata = _metadata(reader, path)
     if metadata.get(ARCHITECTURE) == NO_ARCHITECTURE:
         del metadata[ARCHITECTURE]
     try:
@@ -101,6 +101,11 @@ def read(path: str, config: Config | None) -> TensorDict:
     return TensorDict.holding(held, metadata)
 
 
+def read_metadata(path: str) -> dict[str, Any]:
+    """The metadata of a file, without its tensors. Raises CheckpointError."""
+    return _metadata(_open(path), path)
+
+
 def names(path: str) -> tuple[str, ...]:
     """The names in a file. Raises CheckpointError."""
     return tuple(tensor.name for tensor in _open(path).tensors)
@@ -128,6 +133,10 @@ def _open(path: str) -> GGUFReader:
     if reader.endianess is not GGUFEndian.LITTLE or sys.byteorder != "little":
         raise CheckpointError(f"{path}: a big-endian file or machine; convert the file")
     return reader
+
+
+def _metadata(reader: GGUFReader, path: str) -> dict[str, Any]:
+    return {key: _contents(reader, key, path) for key in _metadata_keys(reader)}
 
 
 def _metadata_keys(reader: GGUFReader) -> list[str]:

@@ -6,6 +6,7 @@ from cede.cli.cache import cache
 from cede.cli.calibrate import calibrate
 from cede.cli.diffing import diff, gate
 from cede.cli.doctor import doctor
+from cede.cli.llm import chat, export_llm
 from cede.cli.lowering import export, lower
 from cede.cli.models import models
 from cede.cli.newplugin import new_plugin
@@ -38,6 +39,8 @@ main = CommandLine(
         bisect,
         bench,
         quantize,
+        export_llm,
+        chat,
         calibrate,
         cache,
         ops,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from cede.config.fit import Problems, fit
 from cede.config.schema import ROOFLINE, Config
+from cede.config.tree import OVERRIDE, first_line, merge_overrides, read_tree, resolved
 from cede.errors import ConfigError
 from cede.nearest import suggestion
 
@@ -16,7 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from importlib.resources.abc import Traversable
 
-OVERRIDE = "override"
+LLM = "llm"
+"""The folder of the ready configs that `cede export-llm` takes."""
 
 
 def load_config(source: Config | Path | str | None = None, overrides: Sequence[str] = ()) -> Config:
@@ -35,8 +37,8 @@ def load_config(source: Config | Path | str | None = None, overrides: Sequence[s
     """
     tree, origins, base = _source(source)
     problems = Problems(origin=lambda path: Config(origins=origins).origin(path))
-    merged = _merge(tree, overrides, origins, problems)
-    values = _resolved(merged, "", problems)
+    merged = merge_overrides(_with_defaults(tree), overrides, origins, problems)
+    values = resolved(merged, "", problems)
     config = fit(Config, values, "", problems)
     assert isinstance(config, Config)  # noqa: S101  (no field is without a default)
     config.origins = origins
@@ -64,6 +66,8 @@ def ready_configs() -> tuple[str, ...]:
 def _ready() -> dict[str, Traversable]:
     def walk(folder: Traversable, prefix: str) -> Iterator[tuple[str, Traversable]]:
         for entry in folder.iterdir():
+            if entry.is_dir() and entry.name == LLM:
+                continue  # of another form: `cede export-llm` reads them
             if entry.is_dir():
                 yield from walk(entry, f"{prefix}{entry.name}/")
             elif entry.name.endswith(".yaml"):
@@ -80,13 +84,13 @@ def _source(source: Config | Path | str | None) -> tuple[Any, dict[str, str], Pa
     name = "default" if source is None else source
     if isinstance(name, str) and name in ready:
         found = ready[name]
-        return _read(found, f"{name}.yaml"), {"": f"{name}.yaml"}, Path.cwd()
+        return read_tree(found, f"{name}.yaml"), {"": f"{name}.yaml"}, Path.cwd()
     path = Path(name).expanduser()
     is_name = isinstance(name, str) and path.suffix not in (".yaml", ".yml")
     if is_name and not path.exists():
         near = suggestion(str(name), ready)
         raise ConfigError(f"{name}: neither a file nor a ready config; {near}")
-    return _read(path, str(path)), {"": str(path)}, path.parent.resolve()
+    return read_tree(path, str(path)), {"": str(path)}, path.parent.resolve()
 
 
 def _create(config: Config) -> Any:
@@ -99,96 +103,12 @@ def _create(config: Config) -> Any:
         return OmegaConf.create(values)
     except OmegaConfBaseException as error:
         at = error.full_key or "a value"
-        raise ConfigError(f"config: {at}: {_first_line(error)}") from None
+        raise ConfigError(f"config: {at}: {first_line(error)}") from None
 
 
-def _read(file: Path | Traversable, origin: str) -> Any:
-    import io
-
-    import yaml
-    from omegaconf import DictConfig, OmegaConf
-    from omegaconf.errors import OmegaConfBaseException
-
-    try:
-        text = file.read_text(encoding="utf-8")
-        tree = OmegaConf.load(io.StringIO(text))
-    except FileNotFoundError:
-        raise ConfigError(f"{origin}: no such file") from None
-    except yaml.MarkedYAMLError as error:
-        raise ConfigError(f"{origin}{_place(error)}: not YAML: {error.problem}") from None
-    except OSError as error:
-        raise ConfigError(f"{origin}: can't be read: {error.strerror or error}") from None
-    except UnicodeDecodeError as error:
-        raise ConfigError(f"{origin}: not UTF-8 at byte {error.start}") from None
-    except yaml.YAMLError as error:
-        raise ConfigError(f"{origin}: not YAML: {_first_line(error)}") from None
-    except RecursionError:
-        raise ConfigError(f"{origin}: an anchor holds itself") from None
-    except OmegaConfBaseException as error:
-        at = f": {error.full_key}" if error.full_key else ""
-        raise ConfigError(f"{origin}{at}: {_first_line(error)}") from None
-    if not isinstance(tree, DictConfig):
-        raise ConfigError(f"{origin}: expected keys with values, got a list")
-    return tree
-
-
-def _place(error: Any) -> str:
-    mark = error.problem_mark or error.context_mark
-    return f" (line {mark.line + 1}, column {mark.column + 1})" if mark else ""
-
-
-def _merge(tree: Any, overrides: Sequence[str], origins: dict[str, str], problems: Problems) -> Any:
-    """Defaults, tree and overrides in one, untyped; interpolations still unresolved."""
-    import yaml
+def _with_defaults(tree: Any) -> Any:
     from omegaconf import OmegaConf
-    from omegaconf.errors import OmegaConfBaseException
 
     defaults = asdict(Config())
     defaults.pop("origins")
-    merged: Any = OmegaConf.merge(defaults, tree)
-    for text in overrides:
-        key, equals, _ = text.partition("=")
-        if not equals or not all(key.split(".")):
-            problems.add(text, "expected key=value", OVERRIDE)
-            continue
-        words = key.split(".")
-        parents = [".".join(words[:i]) for i in range(1, len(words))]
-        fresh = [path for path in parents if OmegaConf.select(merged, path) is None]
-        try:
-            merged = OmegaConf.merge(merged, OmegaConf.from_dotlist([text]))
-        except yaml.MarkedYAMLError as error:
-            problems.add(key, f"not YAML: {error.problem}", OVERRIDE)
-        except (yaml.YAMLError, OmegaConfBaseException) as error:
-            problems.add(key, _first_line(error), OVERRIDE)
-        else:
-            for old in [path for path in origins if path.startswith(f"{key}.")]:
-                del origins[old]
-            origins.update(dict.fromkeys((*fresh, key), OVERRIDE))
-    return merged
-
-
-def _resolved(node: Any, path: str, problems: Problems) -> Any:
-    """Plain values; every interpolation that has no value is a problem."""
-    from omegaconf import DictConfig, ListConfig, OmegaConf
-    from omegaconf.errors import OmegaConfBaseException
-
-    if not isinstance(node, (DictConfig, ListConfig)) or node._is_none():
-        return None if OmegaConf.is_config(node) else node
-    keys = list(node) if isinstance(node, DictConfig) else list(range(len(node)))
-    plain: dict[Any, Any] = {}
-    for key in keys:
-        at = f"{path}.{key}" if path else str(key)
-        if OmegaConf.is_missing(node, key):
-            plain[key] = "???"
-            continue
-        try:
-            plain[key] = _resolved(node[key], at, problems)
-        except OmegaConfBaseException as error:
-            problems.add(at, _first_line(error))
-        except RecursionError:
-            problems.add(at, "refers to itself")
-    return plain if isinstance(node, DictConfig) else list(plain.values())
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).splitlines()[0] if str(error) else type(error).__name__
+    return OmegaConf.merge(defaults, tree)

@@ -49,8 +49,11 @@ def lower_program(
     config: Config,
     options: Mapping[str, Any],
     replay: Plan | None = None,
+    metadata: Mapping[str, Any] | None = None,
 ) -> Lowered:
     """Plan (or follow a plan), compile the delegates and emit.
+
+    `metadata` become methods of the program that return these constants.
 
     Raises:
         PlanError: the plan was made for another program.
@@ -59,7 +62,7 @@ def lower_program(
             left has no kernel.
     """
     with quickly(host, config) as said:
-        edge, partitioner = lower_edge(program, host, config, options, replay)
+        edge, partitioner = lower_edge(program, host, config, options, replay, metadata)
         plan = partitioner.plan
         if plan is None or plan.graph is None:
             raise PlanError("ExecuTorch did not ask for a partition")
@@ -74,6 +77,7 @@ def lower_edge(
     config: Config,
     options: Mapping[str, Any],
     replay: Plan | None = None,
+    metadata: Mapping[str, Any] | None = None,
 ) -> tuple[EdgeProgramManager, PlanPartitioner]:
     """As `lower_program`, without emission: the edge program with its delegates."""
 
@@ -87,7 +91,10 @@ def lower_edge(
         )
         try:
             edge = to_edge_transform_and_lower(
-                program, partitioner=[partitioner], compile_config=compile_config(program)
+                program,
+                partitioner=[partitioner],
+                compile_config=compile_config(program),
+                constant_methods=dict(metadata) if metadata else None,
             )
             return edge, partitioner
         except (CedeError, KeptUnclaimed):

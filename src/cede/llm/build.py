@@ -1,0 +1,249 @@
+"""From settings and a checkpoint to a model with example inputs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from cede.config.fit import Problems
+from cede.errors import ConfigError
+from cede.llm.metadata import facts_of, from_tokenizer, metadata_problems
+from cede.llm.models import checkpoint_path, params_of
+from cede.llm.upstream import quiet, rewritten, transformer, with_attention_sink
+from cede.llm.weights import LAYOUT, TIED, Weights, read_weights
+from cede.model import Model
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import torch
+
+    from cede.llm.settings import LlmSettings
+
+SEED = 0
+SPREAD = 0.02
+"""Standard deviation of random weights, as Llama's configs have it (`initializer_range`)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prepared:
+    """A model on the meta device that its checkpoint fits, and all that was found out about it.
+
+    Attributes:
+        module: ExecuTorch's transformer; its weights are on the meta device.
+        params: what it was made from.
+        weights: None for random ones.
+        metadata: for the program.
+        notes: where metadata came from, and what was left in the checkpoint.
+    """
+
+    module: torch.nn.Module
+    params: Mapping[str, Any]
+    weights: Weights | None
+    metadata: Mapping[str, Any]
+    notes: tuple[str, ...] = field(default=())
+
+
+def prepare(settings: LlmSettings) -> Prepared:
+    """Read the checkpoint's header and tensors and hold params, names, shapes and numbers together.
+
+    Raises:
+        ConfigError: every contradiction there is.
+        CheckpointError: a checkpoint that can't be read or converted.
+    """
+    llm = settings.llm
+    problems = Problems(origin=settings.config.origin)
+    weights = None
+    if not llm.base.random_weights:
+        path = checkpoint_path(llm.base.checkpoint)
+        assert path is not None  # noqa: S101  (checked with the settings)
+        weights = read_weights(path)
+    params = _params(llm, weights, problems)
+    if problems.lines:
+        raise ConfigError("\n".join(problems.lines))
+    module = _module(llm, params)
+    notes: list[str] = []
+    if weights is not None:
+        _fits(module, weights, problems, notes)
+    _groups(module, settings, problems)
+    metadata = _metadata(settings, params, weights, problems, notes)
+    if problems.lines:
+        raise ConfigError("\n".join(problems.lines))
+    return Prepared(
+        module=module, params=params, weights=weights, metadata=metadata, notes=tuple(notes)
+    )
+
+
+def model_of(settings: LlmSettings, prepared: Prepared) -> Model:
+    """The model with its weights, quantized and rewritten, and example inputs.
+
+    Raises:
+        ConfigError: numbers that can't be had.
+        LoweringError: a backend's quantizer fails on the exported program.
+    """
+    llm, module = settings.llm, prepared.module
+    _load(module, prepared.weights)
+    module = module.eval().requires_grad_(False)
+    args, shapes = _inputs(llm)
+    made = Model(name=llm.base.model_class.value, args=args, module=module, dynamic_shapes=shapes)
+    config = settings.config
+    with quiet():
+        if not config.quantize.pt2e:
+            made = made.quantized(config.quantize, config)
+        module = rewritten(
+            made.source(),
+            custom_sdpa=llm.model.use_sdpa_with_kv_cache,
+            sdpa_mask=bool(llm.model.use_attention_sink or llm.model.local_global_attention),
+            quantized_cache=llm.model.quantize_kv_cache,
+            rings=llm.model.local_global_attention,
+        )
+        rows = made.quantization
+        made = Model(
+            name=made.name, args=args, module=module, dynamic_shapes=shapes, quantization=rows
+        )
+        return made.quantized(config.quantize, config) if config.quantize.pt2e else made
+
+
+def _params(llm: Any, weights: Weights | None, problems: Problems) -> dict[str, Any]:
+    found = dict(weights.params) if weights is not None else {}
+    given = params_of(llm.base)
+    if llm.base.params and weights is not None:
+        for key in sorted((given.keys() & found.keys()) - LAYOUT):
+            if given[key] != found[key]:
+                problems.add(
+                    "base.params", f"{key} is {given[key]}, but the checkpoint has {found[key]}"
+                )
+    made = given | found if llm.base.params or not found else found
+    if made.get("use_scaled_rope"):
+        first = llm.base.model_class.value in ("llama3", "llama3_1")
+        made.setdefault("rope_scale_factor", 8 if first else 32)
+    for key in ("dim", "n_layers", "n_heads", "vocab_size"):
+        if key not in made:
+            problems.add("base.params", f"{key} is missing")
+    return made
+
+
+def _module(llm: Any, params: Mapping[str, Any]) -> torch.nn.Module:
+    whole = dict(
+        params,
+        max_seq_len=llm.export.max_seq_length,
+        max_context_len=llm.export.max_context_length,
+        use_kv_cache=llm.model.use_kv_cache,
+        use_sdpa_with_kv_cache_op=llm.model.use_sdpa_with_kv_cache,
+        generate_full_logits=llm.debug.generate_full_logits,
+        enable_dynamic_shape=llm.model.enable_dynamic_shape,
+    )
+    with quiet():
+        made = transformer(whole)
+        if llm.model.use_attention_sink:
+            sink, window = map(int, llm.model.use_attention_sink.split(","))
+            made = with_attention_sink(made, whole, sink, window)
+    return made
+
+
+def _fits(module: torch.nn.Module, weights: Weights, problems: Problems, notes: list[str]) -> None:
+    """Add tensors that are missing or have another shape; note those of no use."""
+    wanted = {name: tuple(value.shape) for name, value in module.named_parameters()}
+    shapes = {name: tuple(value.shape) for name, value in weights.tensors.items()}
+    if TIED[1] in shapes:
+        shapes.setdefault(TIED[0], shapes[TIED[1]])
+    missing = [name for name in wanted if name not in shapes]
+    if missing:
+        problems.add("base.checkpoint", f"lacks {len(missing)} tensors: {_some(missing)}")
+    for name in wanted.keys() & shapes.keys():
+        if wanted[name] != shapes[name]:
+            problems.add(
+                "base.checkpoint",
+                f"{name} is {list(shapes[name])}, but the params make it {list(wanted[name])}",
+            )
+    known = {*wanted, *(name for name, _ in module.named_buffers())}
+    unused = [*weights.unknown, *(name for name in shapes if name not in known)]
+    deeper = [name for name in unused if name.startswith("layers.") and name not in weights.unknown]
+    if deeper:
+        problems.add("base.params", f"the checkpoint has more than n_layers: {_some(deeper)}")
+    elif unused:
+        notes.append(f"left in the checkpoint: {_some(unused)}")
+
+
+def _some(names: list[str]) -> str:
+    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if names[3:] else "")
+
+
+def _groups(module: torch.nn.Module, settings: LlmSettings, problems: Problems) -> None:
+    """Add what the numbers have against the model's sizes, before weights are decoded."""
+    from cede.quant.source.layers import layers
+
+    if settings.config.quantize.pt2e:
+        return
+    try:
+        layers(module, settings.config.quantize)
+    except ConfigError as error:
+        problems.add("quantization", str(error).removeprefix("quantize: "))
+
+
+def _metadata(
+    settings: LlmSettings,
+    params: Mapping[str, Any],
+    weights: Weights | None,
+    problems: Problems,
+    notes: list[str],
+) -> dict[str, Any]:
+    from cede.llm.tokens import from_gguf, load_tokenizer
+
+    facts = facts_of(settings.llm, params)
+    metadata_problems(settings.metadata, facts, params["vocab_size"], problems)
+    tokenizer, source = None, ""
+    try:
+        if settings.llm.base.tokenizer_path:
+            source = settings.llm.base.tokenizer_path
+            tokenizer = load_tokenizer(source)
+        elif weights is not None and "tokenizer.ggml.tokens" in weights.metadata:
+            source = "the checkpoint's tokenizer"
+            tokenizer = from_gguf(weights.metadata, source)
+    except ConfigError as error:
+        problems.add("base.tokenizer_path", str(error))
+    read: dict[str, Any] = {}
+    if tokenizer is not None:
+        if tokenizer.size > params["vocab_size"]:
+            problems.add(
+                "base.tokenizer_path",
+                f"{source} has {tokenizer.size} tokens, the model {params['vocab_size']}",
+            )
+        read = from_tokenizer(tokenizer.bos, tokenizer.eos)
+        for name in read.keys() - settings.metadata.keys():
+            notes.append(f"{name} is {read[name]}, from {source}")
+    return {**facts, **read, **settings.metadata}
+
+
+def _load(module: torch.nn.Module, weights: Weights | None) -> None:
+    import torch
+
+    if weights is not None:
+        module.load_state_dict(weights.plain(), strict=False, assign=True)
+        return
+    made = torch.Generator().manual_seed(SEED)
+    state = {
+        name: torch.ones(value.shape)
+        if value.dim() == 1 and name.endswith("weight")
+        else torch.randn(value.shape, generator=made) * SPREAD
+        for name, value in module.named_parameters()
+    }
+    module.load_state_dict(state, strict=False, assign=True)
+
+
+def _inputs(llm: Any) -> tuple[tuple[Any, ...], Any]:
+    """Example inputs and dynamic shapes, as `export_llm` has them."""
+    import torch
+
+    dynamic = llm.model.enable_dynamic_shape
+    if llm.model.use_kv_cache:
+        tokens = torch.tensor([[2, 3, 4]] if dynamic else [[1]])
+        args: tuple[Any, ...] = (tokens, {"input_pos": torch.tensor([0])})
+        more: tuple[Any, ...] = ({"input_pos": {0: 1}},)
+    else:
+        count = llm.export.max_seq_length - (1 if dynamic else 0)
+        args, more = (torch.ones(1, count, dtype=torch.long),), ()
+    if not dynamic:
+        return args, None
+    size = torch.export.Dim("token_dim", max=llm.export.max_seq_length - 1)
+    return args, ({1: size}, *more)

@@ -1,0 +1,162 @@
+"""What may stand together in `export_llm`'s YAML, and what can't be had here."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from cede.llm.delegates import backends_of
+from cede.llm.metadata import read_metadata
+from cede.llm.models import check_model
+from cede.llm.numbers import numbers_of
+from cede.llm.upstream import own_checks
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from cede.config import Config
+    from cede.config.fit import Problems
+
+LATER = "cede does not have it: use ExecuTorch's export_llm for it"
+MERGE = "cede has no LoRA: merge the adapter into the checkpoint first"
+PRE = "cede loads plain weights: give the checkpoint before it was quantized, and qmode"
+CANT: Mapping[str, str] = {
+    "base.lora_config": MERGE,
+    "base.use_lora": MERGE,
+    "base.preq_mode": PRE,
+    "model.use_shared_embedding": "it needs torchao's embedding kernels, which are built for Arm",
+    "model.expand_rope_table": LATER,
+    "model.output_prune_map": "cede prunes no vocabulary: give a checkpoint that is pruned",
+    "model.input_prune_map": "cede prunes no vocabulary: give a checkpoint that is pruned",
+    "model.static_quantize_kv_cache": f"{LATER}, or take quantize_kv_cache",
+    "model.use_moe_quantized_op": LATER,
+    "export.so_library": "import the library in a plugin (cede.plugins.files)",
+    "export.foundation_weights_file": LATER,
+    "export.lora_weights_file": LATER,
+    "debug.profile_memory": "the report has the memory that the program plans: debug.verbose",
+    "debug.profile_path": "run `python -m cProfile -m cede export-llm ...`",
+    "debug.generate_etrecord": LATER,
+    "multimethod.methods": LATER,
+    "multimethod.share_mutable_buffers": LATER,
+    "quantization.use_spin_quant": LATER,
+    "quantization.use_qat": PRE,
+    "quantization.calibration_tasks": "give calls as cede.quantize.calibration",
+    "quantization.calibration_limit": "give calls as cede.quantize.calibration",
+    "quantization.calibration_seq_length": "give calls as cede.quantize.calibration",
+    "backend.torchao.use_torchao_kernels_linear": "torchao's kernels are built for Arm",
+    "backend.torchao.use_torchao_kernels_tied_embedding": "torchao's kernels are built for Arm",
+}
+"""Paths whose values can't differ from their defaults, with what to do instead."""
+
+SHORTEST = 4
+"""Of `export.max_seq_length` with a dynamic shape: one more than the tokens of the example."""
+
+
+@dataclass(kw_only=True)
+class Found:
+    """What was made of the values."""
+
+    config: Config
+    metadata: dict[str, Any]
+    notes: list[str] = field(default_factory=list)
+
+
+def check(llm: Any, config: Config, values: Mapping[str, Any], problems: Problems) -> Found:
+    """Add every problem that the values have with one another and with this machine.
+
+    Args:
+        llm: an instance of `LlmConfig`.
+        config: the section `cede`.
+        values: what the file and the overrides say, as plain values.
+        problems: where problems are added.
+    """
+    notes: list[str] = []
+    _cant(llm, problems)
+    _sizes(llm, problems)
+    _attention(llm, problems)
+    _output(llm, problems)
+    check_model(llm.base, problems)
+    config = numbers_of(llm, config, problems, notes, values.get("quantization") or {})
+    config = backends_of(llm, config, problems, notes)
+    metadata = read_metadata(llm.base.metadata, problems)
+    return Found(config=config, metadata=metadata, notes=notes)
+
+
+def _cant(llm: Any, problems: Problems) -> None:
+    for path, why in CANT.items():
+        value, plain = _at(llm, path), _at(type(llm)(), path)
+        if value != plain:
+            problems.add(path, f"can't be had: {why}")
+    if llm.quantization.quantize_scope.value != "full":
+        problems.add(
+            "quantization.quantize_scope", "can't be had: use rules in cede.quantize.layers"
+        )
+    dtype = llm.model.dtype_override.value
+    if dtype != "fp32":
+        problems.add("model.dtype_override", f"can't be had: cede exports fp32, not {dtype}")
+
+
+def _sizes(llm: Any, problems: Problems) -> None:
+    sequence, context = llm.export.max_seq_length, llm.export.max_context_length
+    least = SHORTEST if llm.model.enable_dynamic_shape else 1
+    if sequence < least:
+        problems.add("export.max_seq_length", f"is {sequence}, must not be below {least}")
+    if context < sequence:
+        problems.add(
+            "export.max_context_length",
+            f"is {context}, less than export.max_seq_length ({sequence}); give as much or more",
+        )
+
+
+def _attention(llm: Any, problems: Problems) -> None:
+    model, before = llm.model, len(problems.lines)
+    if not model.use_kv_cache:
+        for key in ("use_sdpa_with_kv_cache", "quantize_kv_cache", "local_global_attention",
+                    "use_attention_sink"):  # fmt: skip
+            if getattr(model, key):
+                problems.add(f"model.{key}", "needs model.use_kv_cache: true")
+    _together(model, problems)
+    for i, size in enumerate(model.local_global_attention or ()):
+        if size < 0:
+            problems.add(f"model.local_global_attention[{i}]", f"is {size}; give 0 (all) or more")
+    if model.use_attention_sink:
+        _sink(llm, problems)
+    if len(problems.lines) == before and (said := own_checks(model)):
+        problems.add("model", said)
+
+
+def _together(model: Any, problems: Problems) -> None:
+    if model.quantize_kv_cache and not model.use_sdpa_with_kv_cache:
+        problems.add("model.quantize_kv_cache", "needs model.use_sdpa_with_kv_cache: true")
+    for key in ("quantize_kv_cache", "local_global_attention"):
+        if model.use_attention_sink and getattr(model, key):
+            problems.add("model.use_attention_sink", f"does not go with model.{key}")
+
+
+def _sink(llm: Any, problems: Problems) -> None:
+    parts = llm.model.use_attention_sink.split(",")
+    path = "model.use_attention_sink"
+    if len(parts) != 2 or not all(part.strip().isdecimal() for part in parts):
+        problems.add(path, f"is {llm.model.use_attention_sink!r}; give SINK,WINDOW, such as 4,124")
+        return
+    need = sum(map(int, parts))
+    if llm.export.max_context_length < need:
+        problems.add(path, f"keeps {need} tokens, more than export.max_context_length"
+                           f" ({llm.export.max_context_length})")  # fmt: skip
+
+
+def _output(llm: Any, problems: Problems) -> None:
+    name = llm.export.output_name or ""
+    folder = Path(name).parent if name.endswith(".pte") else Path(llm.export.output_dir)
+    if not folder.is_dir():
+        path = "export.output_name" if name.endswith(".pte") else "export.output_dir"
+        problems.add(path, f"the folder {folder} does not exist")
+    elif name.endswith(".pte") and Path(name).is_dir():
+        problems.add("export.output_name", f"{name} is a folder; give a file to write")
+
+
+def _at(value: Any, path: str) -> Any:
+    for word in path.split("."):
+        value = getattr(value, word)
+    return value

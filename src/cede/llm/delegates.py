@@ -1,0 +1,98 @@
+"""The section `backend` in terms of a config's `backends` and `options`."""
+
+from __future__ import annotations
+
+from dataclasses import fields, replace
+from enum import Enum
+from typing import TYPE_CHECKING, Any
+
+from cede.errors import CedeError
+from cede.llm.data import data
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from cede.config import Config
+    from cede.config.fit import Problems
+
+ENABLED = "enabled"
+HERE = "section"
+
+
+def backends_of(llm: Any, config: Config, problems: Problems, notes: list[str]) -> Config:
+    """The config with the backends that are enabled; none are ExecuTorch's own kernels.
+
+    Args:
+        llm: an instance of `LlmConfig`.
+        config: the section `cede`; its `backends` says the order.
+        problems: where problems are added: options that can't be had, backends that can't lower
+            here.
+        notes: where remarks are added.
+    """
+    table: Mapping[str, Mapping[str, Any]] = data("backends.json")["backends"]
+    enabled, options = [], dict(config.options)
+    for each in fields(llm.backend):
+        section = getattr(llm.backend, each.name)
+        if not getattr(section, ENABLED, False):
+            continue
+        known = table.get(each.name, {})
+        name = known.get("backend", each.name)
+        enabled.append(name)
+        given = _options(section, each.name, name, known, problems, notes)
+        if given:
+            options[name] = given | dict(options.get(name) or {})
+    if config.backends:
+        for name in enabled:
+            if name not in config.backends:
+                problems.add("cede.backends", f"lacks {name}, which the section backend enables")
+    made = replace(config, backends=config.backends or enabled, options=options)
+    made.origins = config.origins
+    _available(made, problems)
+    return made
+
+
+def _options(
+    section: Any,
+    key: str,
+    name: str,
+    known: Mapping[str, Any],
+    problems: Problems,
+    notes: list[str],
+) -> dict[str, Any]:
+    plain, made = type(section)(), {}
+    for each in fields(section):
+        value = getattr(section, each.name)
+        path = f"backend.{key}.{each.name}"
+        if each.name == ENABLED:
+            continue
+        if each.name in known.get("told", {}):
+            if value != known["told"][each.name]["unless"]:
+                notes.append(f"{path}: {known['told'][each.name]['note']}")
+        elif value == getattr(plain, each.name):
+            continue
+        elif each.name in known.get("options", {}):
+            made[known["options"][each.name]] = value.value if isinstance(value, Enum) else value
+        else:
+            problems.add(path, f"can't be had; cede's options are cede.options.{name}")
+    return made
+
+
+def _available(config: Config, problems: Problems) -> None:
+    from cede.host import Host
+    from cede.host.problems import name_problems
+
+    asked = replace(config)
+    asked.origins = {"": HERE}  # the section's own paths begin with cede
+    if lines := name_problems(asked):
+        for line in lines:
+            path, _, message = line.removeprefix(f"{HERE}: ").partition(": ")
+            problems.add(f"cede.{path}", message)
+        return
+    try:
+        host = Host.load(config)
+    except CedeError as error:
+        problems.add("cede", str(error))
+        return
+    for name in config.backends:
+        if (why := host.availability(name).lower) is not None:
+            problems.add("backend", f"{name} can't lower here: {why}")

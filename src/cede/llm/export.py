@@ -1,0 +1,136 @@
+"""`cede export-llm`: settings to a `.pte` with its report."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from cede.errors import ConfigError
+from cede.llm.settings import LlmSettings, load_settings
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from contextlib import AbstractContextManager
+    from pathlib import Path
+
+    from torch.export import ExportedProgram
+
+    from cede.lowering import Lowered
+    from cede.model import Model
+
+    Step = Callable[[str], AbstractContextManager[Any]]
+
+FORMS = {".json": "json", ".md": "markdown", ".csv": "csv", ".txt": "text"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Exported:
+    """What an export gave.
+
+    Attributes:
+        lowered: the program, None with `export.export_only`.
+        model: the quantized model with example inputs.
+        metadata: what the program says about itself.
+        path: the file that was written, `.pte` or `.pt2`.
+        report: the report that was written, None for none.
+        notes: what the user should know.
+    """
+
+    lowered: Lowered | None
+    model: Model
+    metadata: Mapping[str, Any]
+    path: Path
+    report: Path | None
+    notes: tuple[str, ...]
+
+
+def export_llm(
+    settings: LlmSettings | Path | str,
+    *,
+    step: Step | None = None,
+    accept: Callable[[Lowered], None] | None = None,
+) -> Exported:
+    """Export an LLM as `export_llm`'s config says, and write the `.pte`.
+
+    Args:
+        settings: from `load_settings`, or what it takes.
+        step: called with the name of each step for a context to run it in.
+        accept: called with the program before anything is written; it may raise.
+
+    Raises:
+        ConfigError: the config can't be used; all problems are told before any work.
+        CheckpointError: the checkpoint can't be read or converted.
+        PolicyError: the plan does not meet the config's policy.
+        LoweringError: the program can't be exported, lowered or written; no file is written.
+    """
+    from cede import api
+    from cede.llm.build import model_of, prepare
+    from cede.llm.upstream import quiet
+
+    step = step or (lambda _: nullcontext())
+    if not isinstance(settings, LlmSettings):
+        settings = load_settings(settings)
+    report_form(settings.report)
+    with step("load"):
+        prepared = prepare(settings)
+    with step("quantize"):
+        model = model_of(settings, prepared)
+    notes = (*settings.notes, *prepared.notes)
+    with step("export"), quiet():
+        program = exported(model)
+    if settings.llm.export.export_only:
+        path = settings.output.with_suffix(".pt2")
+        with step("write"):
+            _save(program, path)
+        return Exported(lowered=None, model=model, metadata=prepared.metadata, path=path,
+                        report=None, notes=notes)  # fmt: skip
+    with step("lower"), quiet():
+        lowered = api.lower(program, None, settings.config, metadata=prepared.metadata)
+        if accept is not None:
+            accept(lowered)
+    with step("write"):
+        if settings.report is not None:
+            _write_report(lowered, settings.report)
+        lowered.save(settings.output)
+    return Exported(lowered=lowered, model=model, metadata=prepared.metadata, path=settings.output,
+                    report=settings.report, notes=notes)  # fmt: skip
+
+
+def exported(model: Model) -> ExportedProgram:
+    """The exported program; attention of torch is exported as matrix products."""
+    from torch.nn.attention import SDPBackend, sdpa_kernel
+
+    with sdpa_kernel([SDPBackend.MATH]):
+        return model.export()
+
+
+def report_form(path: Path | None) -> str:
+    """The form that a report's suffix means. Raises ConfigError for another suffix."""
+    if path is None:
+        return ""
+    if path.suffix not in FORMS:
+        raise ConfigError(f"cede.report: {path}: end it with one of {', '.join(FORMS)}")
+    return FORMS[path.suffix]
+
+
+def _write_report(lowered: Lowered, path: Path) -> None:
+    from cede.files import write_whole
+
+    report = lowered.report()
+    form = report_form(path)
+    text = {"json": report.json, "markdown": report.markdown, "csv": report.csv,
+            "text": report.text}[form]()  # fmt: skip
+    write_whole(path, text.encode())
+
+
+def _save(program: ExportedProgram, path: Path) -> None:
+    import io
+
+    import torch
+
+    from cede.files import write_whole
+
+    made = io.BytesIO()
+    torch.export.save(program, made)
+    write_whole(path, made.getvalue())

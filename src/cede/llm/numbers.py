@@ -1,0 +1,124 @@
+"""The section `quantization` in terms of a config's section `quantize`."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from cede.errors import ConfigError
+from cede.llm.data import data
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from cede.config import Config, QuantizeConfig
+    from cede.config.fit import Problems
+
+DEFAULT_GROUPS = {"8da4w": 128, "4w": 256}
+"""Group sizes of `export_llm` where none is given."""
+
+GPTQ = "8da4w-gptq"
+
+
+def numbers_of(
+    llm: Any,
+    config: Config,
+    problems: Problems,
+    notes: list[str],
+    written: Mapping[str, Any],
+) -> Config:
+    """The config with the numbers that the section `quantization` asks for.
+
+    Args:
+        llm: an instance of `LlmConfig`.
+        config: the section `cede`; its own `quantize` adds rules and what to do with a misfit.
+        problems: where problems are added.
+        notes: where remarks are added.
+        written: what the file says in `quantization`.
+    """
+    asked = llm.quantization
+    _clashes(llm, config.quantize, problems)
+    if asked.pt2e_quantize is not None:
+        return replace(config, quantize=_pt2e(asked, config.quantize, problems))
+    quantize = config.quantize
+    if asked.qmode:
+        quantize = _linear(asked, quantize, problems, notes)
+    elif asked.group_size is not None:
+        problems.add("quantization.group_size", "is of no use without quantization.qmode")
+    if asked.embedding_quantize:
+        quantize = _table(asked.embedding_quantize, quantize, problems)
+    if written.get("use_hqq") and asked.qmode:
+        notes.append(
+            "quantization.use_hqq: weights are rounded to the nearest step of a symmetric scale"
+        )
+    return replace(config, quantize=quantize)
+
+
+def _clashes(llm: Any, quantize: QuantizeConfig, problems: Problems) -> None:
+    asked = llm.quantization
+    pairs = (("qmode", "mode"), ("group_size", "group_size"), ("embedding_quantize", "embedding"),
+             ("pt2e_quantize", "pt2e"))  # fmt: skip
+    for key, own in pairs:
+        if getattr(asked, key) is not None and getattr(quantize, own):
+            problems.add(f"cede.quantize.{own}", f"quantization.{key} says it too; give one")
+    if asked.pt2e_quantize is not None and (asked.qmode or asked.embedding_quantize):
+        problems.add(
+            "quantization.pt2e_quantize",
+            "does not go with quantization.qmode or embedding_quantize; give one",
+        )
+
+
+def _linear(
+    asked: Any, quantize: QuantizeConfig, problems: Problems, notes: list[str]
+) -> QuantizeConfig:
+    from cede.quant.source import MODES, read_mode
+
+    mode, group = asked.qmode, asked.group_size
+    path = "quantization.qmode"
+    if mode == GPTQ:
+        problems.add(path, f"can't be had: {GPTQ} needs calibration by lm_eval; take 8da4w")
+        return quantize
+    if mode in ("int8", "8da8w"):
+        if group:
+            notes.append(f"quantization.group_size: {mode} has one scale a row")
+        group = None
+    elif group is None:
+        group = DEFAULT_GROUPS.get(mode)
+    try:
+        read_mode(mode, group, "mode")
+    except ConfigError as error:
+        said = str(error).removeprefix("mode: ")
+        at = "quantization.group_size" if said.startswith("group_size") else path
+        if mode not in MODES and said.startswith("unknown"):
+            from cede.nearest import suggestion
+
+            said = f"unknown mode {mode!r}; {suggestion(mode, MODES)}"
+        problems.add(at, said)
+        return quantize
+    return replace(quantize, mode=mode, group_size=group)
+
+
+def _table(text: str, quantize: QuantizeConfig, problems: Problems) -> QuantizeConfig:
+    from cede.quant.source import read_embedding
+
+    bits, comma, group = text.partition(",")
+    if group.strip().lower() == "none":
+        text = f"{bits}{comma}0"
+    try:
+        read_embedding(text, "embedding")
+    except ConfigError as error:
+        problems.add("quantization.embedding_quantize", str(error).removeprefix("embedding: "))
+        return quantize
+    return replace(quantize, embedding=text)
+
+
+def _pt2e(asked: Any, quantize: QuantizeConfig, problems: Problems) -> QuantizeConfig:
+    name = asked.pt2e_quantize.value
+    known: Mapping[str, Mapping[str, Any]] = data("backends.json")["pt2e"]
+    if name not in known:
+        problems.add(
+            "quantization.pt2e_quantize",
+            f"can't be had: {name}; cede has {', '.join(known)}, and its own cede.quantize.pt2e",
+        )
+        return quantize
+    return replace(quantize, **known[name])

