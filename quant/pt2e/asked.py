@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from cede.errors import ConfigError
 from cede.nearest import suggestion
-from cede.quant.pt2e.choice import NONE
 from cede.types import Quantizer
 
 if TYPE_CHECKING:
@@ -62,6 +61,8 @@ def insist(
         ConfigError: an unknown mode or granularity, a quantizer that can't be made here, several
             without a plan, or one whose backend is not planned for.
     """
+    from cede.quant.pt2e.choice import NONE
+
     if usual == NONE:
         raise ConfigError(f"mode is {NONE!r}: nothing would be quantized")
     for mode in modes:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import copy
 import dataclasses
 from typing import TYPE_CHECKING, Any
 
 from executorch.exir.backend.compile_spec_schema import CompileSpec
 from executorch.exir.backend.partitioner import DelegationSpec, Partitioner, PartitionResult
-from torch.fx import GraphModule
 
 from cede.claim import Answers, ask
 from cede.errors import LoweringError, PlanError
@@ -24,6 +22,7 @@ from cede.lowering.preflight import insist_on_all, problems, unrunnable
 from cede.lowering.prepare import prepared
 from cede.lowering.sizes import Place, dynamic, insist_on_dynamic
 from cede.lowering.tags import noted, write_tags
+from cede.lowering.view import difference, shape_of, view_of
 from cede.policy import read_policy, without
 from cede.quiet import logging_kept
 from cede.reporting import Report, make_report
@@ -94,14 +93,11 @@ class PlanPartitioner(Partitioner):  # type: ignore[misc]
             replay: a plan to follow instead of asking.
             dropped: ATen nodes that must not be kept whole.
             scout: leave by `Scouted` as soon as there is a plan.
-            retries: leave by `KeptUnclaimed` where a kept op is left; otherwise a scouting run
-                beforehand finds those ops.
+            retries: leave by `KeptUnclaimed` where a kept op is left; else scouting finds them.
             failures: ops that backends could not compile, and don't get again.
         """
         super().__init__()
-        self.host = host
-        self.config = config
-        self.options = options
+        self.host, self.config, self.options = host, config, options
         self.replay = replay
         self.dropped = frozenset(dropped)
         self.scout = scout
@@ -228,17 +224,14 @@ class PlanPartitioner(Partitioner):  # type: ignore[misc]
         return plan, answers
 
     def _ask(self, partitioner: Any, graph: OpGraph, program: ExportedProgram) -> Answers:
-        view = copy.copy(program)
-        view._graph_module = copy.deepcopy(program.graph_module)
-        view._graph_signature = copy.deepcopy(program.graph_signature)
-        view._state_dict, view._constants = dict(program.state_dict), dict(program.constants)
-        before = _shape(view)
+        view = view_of(program)
+        before = shape_of(view)
         return ask(
             partitioner,
             Program(graph=graph, exported=view, options=self.options.get(partitioner.backend)),
             source=self.host.source("partitioner", partitioner.name),
             seconds=self.config.seconds,
-            changed=lambda: _difference(before, _shape(view)),
+            changed=lambda: difference(before, shape_of(view)),
         )
 
     def _delegation_spec(
@@ -284,23 +277,3 @@ def _fitting(plan: Plan, graph: OpGraph) -> Plan:
     if faults := check_settlement(graph, settlement):
         raise PlanError("the plan can't be lowered: " + "; ".join(faults[:5]))
     return dataclasses.replace(plan, graph=graph)
-
-
-def _shape(program: ExportedProgram) -> list[tuple[str, Any, str]]:
-    return [
-        (node.name, node.target, f"{node.args}{node.kwargs}")
-        for module in program.graph_module.modules()
-        if isinstance(module, GraphModule)
-        for node in module.graph.nodes
-    ]
-
-
-def _difference(before: list[tuple[str, Any, str]], after: list[tuple[str, Any, str]]) -> str:
-    if before == after:
-        return ""
-    if len(before) != len(after):
-        return f"{len(before)} nodes became {len(after)}"
-    for old, new in zip(before, after, strict=True):
-        if old != new:
-            return f"node {old[0]} changed"
-    return ""
