@@ -81,37 +81,49 @@ def lower_edge(
 ) -> tuple[EdgeProgramManager, PlanPartitioner]:
     """As `lower_program`, without emission: the edge program with its delegates."""
 
-    failures: list[Failure] = []
+    lowering = _Attempts(program, host, config, options)
+    with quickly(host, config):
+        if replay is not None or config.lowering.failed == "error":
+            return until_claimed(lambda dropped: lowering.attempt(dropped, replay))
+        return until_compiled(
+            lambda: until_claimed(lowering.attempt), lowering.compiles, lowering.failures
+        )
+
+
+class _Attempts:
+    """Attempts to lower one program; each heeds the failures that were found before."""
+
+    def __init__(
+        self, program: ExportedProgram, host: Host, config: Config, options: Mapping[str, Any]
+    ) -> None:
+        self._program, self._host, self._config, self._options = program, host, config, options
+        self.failures: list[Failure] = []
 
     def attempt(
-        dropped: Collection[str], plan: Plan | None = replay
-    ) -> tuple[Any, PlanPartitioner]:
+        self, dropped: Collection[str], replay: Plan | None = None
+    ) -> tuple[EdgeProgramManager, PlanPartitioner]:
+        """Lower it, without those ops kept whole; by a plan, if there is one."""
         partitioner = PlanPartitioner(
-            host, config, options, replay=plan, dropped=dropped, retries=True, failures=failures
-        )
+            self._host, self._config, self._options, replay=replay, dropped=dropped, retries=True,
+            failures=self.failures,
+        )  # fmt: skip
+        settings = compile_config(self._program)
         try:
             edge = to_edge_transform_and_lower(
-                program,
-                partitioner=[partitioner],
-                compile_config=compile_config(program),
-                constant_methods=dict(metadata) if metadata else None,
+                self._program, partitioner=[partitioner], compile_config=settings
             )
-            return edge, partitioner
         except (CedeError, KeptUnclaimed):
             raise
         except Exception as error:
             raise upstream_error("lower the program", error, partitioner.plan) from error
+        return edge, partitioner
 
-    def compiles(plan: Plan, id: str) -> bool | None:
+    def compiles(self, plan: Plan, id: str) -> bool | None:
+        """Whether the delegate of that id in a plan does; None where something else fails."""
         try:
-            attempt((), plan)
+            self.attempt((), plan)
         except CompileError as error:
             return error.given.id != id
         except CedeError:
             return None
         return True
-
-    with quickly(host, config):
-        if replay is not None or config.lowering.failed == "error":
-            return until_claimed(attempt)
-        return until_compiled(lambda: until_claimed(attempt), compiles, failures)

@@ -10,7 +10,8 @@ from executorch.exir.graph_module import contains_any_call_fn_target_op
 from torch._C import DispatchKey
 from torch._ops import OperatorBase
 from torch.export import ExportedProgram, decomp_utils, exported_program
-from torch.fx import GraphModule
+
+from cede.lowering.inside_executorch.idle import is_traced
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,7 +30,7 @@ def _run_decompositions(stock: Callable[..., Any]) -> Callable[..., Any]:
     def run(self: ExportedProgram, table: Any = None, *args: Any, **kwargs: Any) -> Any:
         # What came out of one run is functional; another changes nothing but ops of its table.
         again = bool(table) and not args and not kwargs and self.graph in _functional
-        again = again and _all_traced(self.graph_module)
+        again = again and is_traced(self.graph_module)
         if again and not contains_any_call_fn_target_op(self.graph_module, table):
             _forget_notes(self.graph)
             return self
@@ -38,16 +39,6 @@ def _run_decompositions(stock: Callable[..., Any]) -> Callable[..., Any]:
         return made
 
     return run
-
-
-def _all_traced(module: GraphModule) -> bool:
-    """Whether each node tells what it was made from: ExecuTorch insists, and a run writes it."""
-    return all(
-        "from_node" in node.meta or node.op in ("placeholder", "output", "get_attr")
-        for each in module.modules()
-        if isinstance(each, GraphModule)
-        for node in each.graph.nodes
-    )
 
 
 def _forget_notes(graph: Graph) -> None:

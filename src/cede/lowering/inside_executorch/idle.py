@@ -17,11 +17,12 @@ from executorch.exir.passes.replace_broken_ops_with_function_ops_pass import (
 )
 from executorch.exir.passes.scalar_to_tensor_pass import ScalarToTensorPass
 from executorch.exir.passes.sym_to_tensor_pass import SymToTensorPass
+from torch.fx import GraphModule
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from torch.fx import GraphModule, Node
+    from torch.fx import Node
 
 _HOOKS = (
     "call_operator", "call_sym", "call_getitem", "call_cond", "call_map", "call_while", "call_scan",
@@ -104,3 +105,13 @@ _LEAVES: dict[type, Callable[[Node], bool]] = {
     ConstPropPass: lambda node: bool(node.all_input_nodes),  # it computes what no node goes into
     LegalizePortableDimOrderPass: _none_of(*LegalizePortableDimOrderPass._target_ops),
 }
+
+
+def is_traced(module: GraphModule) -> bool:
+    """Whether each node tells what it was made from: ExecuTorch insists, and a run writes it."""
+    return all(
+        "from_node" in node.meta or node.op in ("placeholder", "output", "get_attr")
+        for each in module.modules()
+        if isinstance(each, GraphModule)
+        for node in each.graph.nodes
+    )

@@ -27,7 +27,7 @@ from torch.export import ExportedProgram
 from torch.fx import Graph, GraphModule
 from torch.fx.passes.infra.pass_base import PassResult
 
-from cede.lowering.inside_executorch.idle import is_idle
+from cede.lowering.inside_executorch.idle import is_idle, is_traced
 from cede.lowering.inside_executorch.values import Fitting, Unfit, fitting, refresh
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ def _call(stock: Callable[..., Any]) -> Callable[..., Any]:
             return stock(self, module)
         before = _fitting.get(module.graph)
         result = None
-        if before is not None and isinstance(self, ExportPass):
+        if before is not None and isinstance(self, ExportPass) and is_traced(module):
             try:
                 if type(self) is OpReplacePass:
                     refresh(module, before)
