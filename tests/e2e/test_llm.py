@@ -186,7 +186,6 @@ OPTIONS = {
     "quantized cache": ["model.quantize_kv_cache=true"],
     "rings": ["model.local_global_attention=[0,4]"],
     "sink": ["model.use_attention_sink='2,6'"],
-    "no backend": ["backend.xnnpack.enabled=false"],
 }
 
 

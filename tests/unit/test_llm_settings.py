@@ -17,6 +17,8 @@ from cede.llm.data import data, params_names
 from cede.llm.metadata import metadata_problems, read_metadata
 from cede.llm.upstream import config_module, schema
 
+ON = ["backend.xnnpack.enabled=true"]
+XNNPACK = {"xnnpack": {"enabled": True}}
 RANDOM = {"model_class": "smollm2", "random_weights": True}
 
 
@@ -28,7 +30,7 @@ def file(folder: Path, **sections: Any) -> Path:
 
 def told(folder: Path, *overrides: str, **sections: Any) -> list[str]:
     """The lines of the one error, without the name of the file."""
-    path = file(folder, **{"base": RANDOM, **sections})
+    path = file(folder, **{"base": RANDOM, "backend": XNNPACK, **sections})
     with pytest.raises(ConfigError) as error:
         load_settings(path, overrides)
     return [line.removeprefix(f"{path}: ") for line in str(error.value).splitlines()]
@@ -84,6 +86,7 @@ def test_every_problem_is_in_one_error_with_its_path(tmp_path: Path) -> None:
         ({"base": {**RANDOM, "model_class": "bert"}}, "base.model_class: got 'bert'"),
         ({"base": {**RANDOM, "tokenizer_path": "/nope"}}, "base.tokenizer_path: /nope: no such"),
         ({"backend": {"xnnpack": {"enable": True}}}, "backend.xnnpack.enable: unknown key; did"),
+        ({"backend": {}}, "backend: none is enabled; enable one of xnnpack"),
         ({"cede": {"backends": ["xnnpac"]}}, "cede.backends: unknown backend xnnpac"),
         ({"cede": {"backends": ["reference"]}, "backend": {"xnnpack": {"enabled": True}}},
          "cede.backends: lacks xnnpack"),
@@ -110,7 +113,7 @@ def test_params_that_make_no_model(tmp_path: Path, params: dict[str, Any], line:
 
 @pytest.mark.parametrize("mode", ["int8", "4w", "8da4w", "8da8w"])
 def test_every_mode_that_the_code_has_is_taken(tmp_path: Path, mode: str) -> None:
-    made = load_settings(file(tmp_path, base=RANDOM), [f"quantization.qmode={mode}"])
+    made = load_settings(file(tmp_path, base=RANDOM), [f"quantization.qmode={mode}", *ON])
     assert made.config.quantize.mode == mode
 
 

@@ -93,7 +93,7 @@ def model_of(settings: LlmSettings, prepared: Prepared) -> Model:
         module = rewritten(
             made.source(),
             custom_sdpa=llm.model.use_sdpa_with_kv_cache,
-            sdpa_mask=bool(llm.model.use_attention_sink or llm.model.local_global_attention),
+            sdpa_mask=bool(llm.model.use_attention_sink),
             quantized_cache=llm.model.quantize_kv_cache,
             rings=llm.model.local_global_attention,
         )
@@ -120,6 +120,12 @@ def _params(llm: Any, weights: Weights | None, problems: Problems) -> dict[str, 
     for key in ("dim", "n_layers", "n_heads", "vocab_size"):
         if key not in made:
             problems.add("base.params", f"{key} is missing")
+    pattern = llm.model.local_global_attention
+    if pattern and made.get("n_layers", 0) % len(pattern):
+        problems.add(
+            "model.local_global_attention",
+            f"has {len(pattern)} windows, which don't divide {made['n_layers']} layers",
+        )
     return made
 
 

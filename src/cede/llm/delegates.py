@@ -20,7 +20,7 @@ HERE = "section"
 
 
 def backends_of(llm: Any, config: Config, problems: Problems, notes: list[str]) -> Config:
-    """The config with the backends that are enabled; none are ExecuTorch's own kernels.
+    """The config with the backends that are enabled.
 
     Args:
         llm: an instance of `LlmConfig`.
@@ -47,6 +47,10 @@ def backends_of(llm: Any, config: Config, problems: Problems, notes: list[str]) 
                 problems.add("cede.backends", f"lacks {name}, which the section backend enables")
     made = replace(config, backends=config.backends or enabled, options=options)
     made.origins = config.origins
+    if not made.backends:
+        names = ", ".join(each.name for each in fields(llm.backend))
+        problems.add("backend", f"none is enabled; enable one of {names}, or give cede.backends")
+        return made
     _available(made, problems)
     return made
 

