@@ -32,6 +32,42 @@ SENTENCES = (
     "The computer crashed and I lost my work.",
 )
 
+CALIBRATION = (
+    "The mayor opened a library in the north of the city.",
+    "Two children built a castle of sand near the pier.",
+    "How long does it take to boil an egg?",
+    "The company sold more bicycles than cars last year.",
+    "My neighbour keeps chickens and a very loud rooster.",
+    "Scientists found traces of water below the surface of the moon.",
+    "The soup needs a little more pepper and lemon.",
+    "An old clock struck midnight in the empty hall.",
+    "We missed the ferry because of the traffic.",
+    "The judge asked the witness to repeat her answer.",
+    "A thin layer of ice covered the pond this morning.",
+    "The novel tells the story of three sisters in a fishing village.",
+    "Do you know where I left the keys to the garage?",
+    "The factory will hire two hundred workers in spring.",
+    "Wolves have returned to the forests of the east.",
+    "He repaired the radio with a piece of copper wire.",
+    "The singer cancelled her tour after catching a cold.",
+    "Taxes on fuel were lowered for farmers.",
+    "The astronaut waved at the camera before the hatch closed.",
+    "Grapes ripen late on the northern slope of the valley.",
+    "The nurse measured his blood pressure twice.",
+    "A letter without a stamp arrived at the office.",
+    "The chess player thought for an hour about one move.",
+    "Snow blocked the pass and the lorries had to turn back.",
+    "The tailor shortened the sleeves of my jacket.",
+    "Students protested against higher fees.",
+    "The volcano has been quiet for a hundred years.",
+    "She translated the poem from Portuguese into English.",
+    "Our dentist moved to a larger practice downtown.",
+    "The programmer fixed the bug a minute before the release.",
+    "Goats climbed the steep cliff without any effort.",
+    "The price of wheat doubled within a single season.",
+)
+"""Other sentences than those that a quantized model is judged by."""
+
 
 class Encoder(torch.nn.Module):
     """Tokens and their mask, int64 [n, length], to normalized embeddings, float32 [n, 384]."""

@@ -6,6 +6,8 @@ from typing import Any
 
 from cede.types import Quantizer
 
+_PRODUCTS = ("aten.linear.", "aten.conv1d.", "aten.conv2d.")
+
 
 def _make(mode: str, per_channel: bool) -> Any:
     from executorch.backends.xnnpack.quantizer.xnnpack_quantizer import (
@@ -20,9 +22,10 @@ def _make(mode: str, per_channel: bool) -> Any:
 
 
 def _finish(model: Any) -> None:
-    """Say in the graph what XNNPACK's kernels of dynamic products compute."""
+    """Say in the graph what XNNPACK's kernels compute."""
     _scales_by_channel(model)
     _scales_by_row(model)
+    _biases_in_steps(model)
     model.recompile()
 
 
@@ -104,8 +107,51 @@ def _by_row(model: Any, quantize: Any, dequantizes: list[Any]) -> None:
     model.graph.erase_node(quantize)
 
 
+def _biases_in_steps(model: Any) -> None:
+    """Round biases of static products to what int32 holds, in steps of input times weight scale.
+
+    The delegate stores them so; left in float they move sums across a rounding now and then.
+    """
+    import torch
+
+    fixed = "quantized_decomposed.dequantize_per_tensor.default"
+    for node in list(model.graph.nodes):
+        if not str(node.target).startswith(_PRODUCTS) or len(node.args) < 3 or not node.args[2]:
+            continue
+        given, weight, bias = node.args[:3]
+        scale = _weight_scale(model, weight)
+        if str(given.target) != fixed or scale is None or bias.op != "get_attr":
+            continue
+        step = given.args[1] * scale
+        value = _attribute(model, bias)
+        name = f"_{node.name}_bias"
+        model.register_buffer(name, (torch.round(value.detach() / step) * step).to(value.dtype))
+        with model.graph.inserting_before(node):
+            made = model.graph.get_attr(name)
+        made.meta.update(bias.meta)
+        node.update_arg(2, made)
+        if not bias.users:
+            model.graph.erase_node(bias)
+
+
+def _weight_scale(model: Any, weight: Any) -> Any:
+    """Float64, one number or [channels]; None where it is no quantized weight."""
+    if str(weight.target) == "quantized_decomposed.dequantize_per_tensor.default":
+        return weight.args[1]
+    if str(weight.target) != "quantized_decomposed.dequantize_per_channel.default":
+        return None
+    return _attribute(model, weight.args[1]).double() if weight.args[3] == 0 else None
+
+
+def _attribute(model: Any, node: Any) -> Any:
+    """The tensor that a `get_attr` node gives."""
+    import operator
+
+    return operator.attrgetter(str(node.target))(model)
+
+
 def _dynamic_product(node: Any, weight: Any) -> bool:
-    if not str(node.target).startswith(("aten.linear.", "aten.conv1d.", "aten.conv2d.")):
+    if not str(node.target).startswith(_PRODUCTS):
         return False
     dynamic = "quantized_decomposed.dequantize_per_tensor.tensor"
     return node.args[1] is weight and str(node.args[0].target) == dynamic

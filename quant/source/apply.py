@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 
 from cede.quant.noise import sqnr
 from cede.quant.source.held import held_bytes, weight_of
+from cede.quant.source.importance import weighed
 from cede.quant.source.layers import Layer, layers
 from cede.quant.source.rewrite import copied, places, rewritten, with_weight_of
 from cede.quant.source.rows import QuantizationReport, QuantizedRow
 from cede.quant.source.section import section
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
     from torch import Tensor, nn
 
     from cede.config import Config, QuantizeConfig
@@ -23,7 +26,10 @@ Held = tuple[float | None, int]
 
 
 def quantize_model(
-    model: nn.Module, config: QuantizeConfig | Config | str
+    model: nn.Module,
+    config: QuantizeConfig | Config | str,
+    calls: Iterable[Sequence[Any]] | None = None,
+    kwargs: Mapping[str, Any] | None = None,
 ) -> tuple[nn.Module, QuantizationReport]:
     """A model whose linear and embedding modules compute in other numbers.
 
@@ -33,11 +39,14 @@ def quantize_model(
         model: in float32 as far as it is quantized.
         config: modes, groups and rules: the section `quantize` of a config, a config that has it,
             or only a mode for linear modules, such as "8da4w".
+        calls: positional inputs of each call, for `quantize.scales: fitted`, which weighs errors by
+            the inputs that they are multiplied with; None weighs all alike.
+        kwargs: keyword inputs of all calls.
 
     Raises:
         ConfigError: a mode that can't be had here, or groups that don't divide; before any work.
     """
-    todo = layers(model, section(config))
+    todo = weighed(model, layers(model, section(config)), calls, kwargs)
     made = copied(model, (*model.parameters(), *model.buffers()))
     modules, holders = dict(made.named_modules()), places(made)
     tied = _tied(todo)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 def held_bytes(module: nn.Module) -> int:
     """Bytes of a quantized module's data and scales as a program stores them.
 
-    int4 lie in pairs; scales of groups are bfloat16 where activations are quantized too.
+    int4 lie in pairs; their scales are bfloat16 where activations are quantized too.
     """
     inner = module.inner if isinstance(module, PaddedLinear) else module
     if isinstance(inner, PackedEmbedding):
@@ -30,8 +30,7 @@ def held_bytes(module: nn.Module) -> int:
         return weight.numel()
     bits = 4 if str(weight.target_dtype) == "torch.int4" else 8
     values = int(weight.qdata.numel()) * bits // 8
-    grouped = bits == 4 and weight.scale.shape[1] > 1
-    return values + _nbytes(weight.scale) // (2 if grouped else 1)
+    return values + _nbytes(weight.scale) // (2 if bits == 4 else 1)
 
 
 def weight_of(module: nn.Module, columns: int) -> Tensor | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import torch
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 NONE = "none"
 """The mode of a layer rule for modules that stay as they are."""
+FITTED = "fitted"
+"""`quantize.scales` that are searched for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +34,7 @@ class Layer:
         scheme: None leaves it, for the reason in `note`.
         padding: zeros to append to each row of the weight.
         note: for the report.
+        importance: mean squared inputs, float32 [in], where scales are fitted to calls.
     """
 
     path: str
@@ -39,6 +42,7 @@ class Layer:
     scheme: Scheme | Embedding | None
     padding: int = 0
     note: str = ""
+    importance: torch.Tensor | None = field(default=None, compare=False, repr=False)
 
 
 def layers(model: nn.Module, config: QuantizeConfig) -> list[Layer]:
@@ -77,7 +81,8 @@ def layers(model: nn.Module, config: QuantizeConfig) -> list[Layer]:
             raise ConfigError(
                 f"quantize.layers[{number}]: no linear or embedding module is {selector}"
             )
-    return _grouped(found, config.on_mismatch)
+    found = _grouped(found, config.on_mismatch)
+    return _fitted(found) if config.scales == FITTED else found
 
 
 def _whole(layer: Layer, weight: torch.Tensor) -> Layer:
@@ -119,7 +124,8 @@ def _refuse_pt2e(config: QuantizeConfig) -> None:
         )
     plain = type(config)()
     for key in ("pt2e_mode", "per_channel", "calibration"):
-        if getattr(config, key) != getattr(plain, key):
+        wanted = key == "calibration" and config.scales == FITTED
+        if not wanted and getattr(config, key) != getattr(plain, key):
             raise ConfigError(f"quantize.{key}: name the quantizer that it is for in quantize.pt2e")
 
 
@@ -165,6 +171,22 @@ def _grouped(found: list[Layer], on_mismatch: str) -> list[Layer]:
         raise ConfigError(
             "quantize: groups that don't divide:\n" + "\n".join(wrong) + "\nGive a group size that"
             " fits, a rule for these modules, or quantize.on_mismatch: skip, pad or smaller."
+        )
+    return made
+
+
+def _fitted(found: list[Layer]) -> list[Layer]:
+    """The layers with the search for scales, where there are 4 bits."""
+    made = [
+        replace(layer, scheme=replace(scheme, fitted=True))
+        if isinstance(scheme := layer.scheme, Scheme) and scheme.bits == 4 and not scheme.kernels
+        else layer
+        for layer in found
+    ]
+    if made == found:
+        raise ConfigError(
+            "quantize.scales: fitted is for linear modules in 4 bits (4w, 8da4w), and none is: give"
+            " such a mode, or leave quantize.scales out"
         )
     return made
 

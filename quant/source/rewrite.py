@@ -15,6 +15,7 @@ from torchao.quantization import (
     quantize_,
 )
 
+from cede.quant.source.fitted import fitted
 from cede.quant.source.modules import PackedEmbedding, PaddedLinear, WeightOnlyLinear
 from cede.quant.source.scheme import Embedding, Scheme
 
@@ -37,11 +38,13 @@ def rewritten(module: nn.Module, layer: Layer) -> nn.Module:
     bias = _bias(module)
     if layer.padding:
         weight = nn.functional.pad(weight, (0, layer.padding))
+    own = _fitted(weight, scheme, layer) if scheme.fitted else None
     if scheme.dynamic:
-        inner: nn.Module = _dynamic(weight, bias, scheme)
+        inner: nn.Module = _dynamic(weight, bias, scheme, own)
     else:
         found = _quantized(weight, scheme.bits, scheme.group)
-        inner = WeightOnlyLinear(found.qdata, found.scale, scheme.bits, bias)
+        data, scale = own or (found.qdata, found.scale)
+        inner = WeightOnlyLinear(data, scale, scheme.bits, bias)
     return PaddedLinear(inner, layer.padding) if layer.padding else inner
 
 
@@ -80,7 +83,22 @@ def _quantized(weight: Tensor, bits: int, group: int) -> IntxUnpackedToInt8Tenso
     return IntxUnpackedToInt8Tensor.from_hp(weight.contiguous(), block, dtype)
 
 
-def _dynamic(weight: Tensor, bias: nn.Parameter | None, scheme: Scheme) -> nn.Linear:
+def _fitted(weight: Tensor, scheme: Scheme, layer: Layer) -> tuple[Tensor, Tensor]:
+    """Integers and scales by search, in the dtype that the scheme's scales are stored in."""
+    importance = layer.importance
+    if importance is not None and layer.padding:
+        importance = nn.functional.pad(importance, (0, layer.padding))
+    dtype = torch.bfloat16 if scheme.dynamic else torch.float32
+    return fitted(weight, scheme.group, scheme.bits, dtype, importance)
+
+
+def _dynamic(
+    weight: Tensor,
+    bias: nn.Parameter | None,
+    scheme: Scheme,
+    own: tuple[Tensor, Tensor] | None,
+) -> nn.Linear:
+    """A linear module of torchao's; `own` are integers and scales in place of its own."""
     linear = nn.Linear(weight.shape[1], weight.shape[0], bias=bias is not None, device="meta")
     linear.weight = nn.Parameter(weight)
     linear.register_parameter("bias", bias)
@@ -88,7 +106,7 @@ def _dynamic(weight: Tensor, bias: nn.Parameter | None, scheme: Scheme) -> nn.Li
     given: dict[str, object] = {}
     if scheme.kernels:
         given["intx_packing_format"] = "opaque_torchao_auto"
-    elif scheme.group:  # ExecuTorch stores scales of groups so: with others it would round them
+    elif scheme.bits == 4:  # ExecuTorch stores their scales so: it would round others
         given["weight_scale_dtype"] = torch.bfloat16
     quantize_(
         linear,
@@ -100,4 +118,6 @@ def _dynamic(weight: Tensor, bias: nn.Parameter | None, scheme: Scheme) -> nn.Li
     )
     if isinstance(linear.weight, IntxUnpackedToInt8Tensor):
         linear.weight.scale = linear.weight.scale.to(torch.float32)  # the same values
+        if own is not None:
+            linear.weight.qdata, linear.weight.scale = own
     return linear

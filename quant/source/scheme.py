@@ -25,6 +25,7 @@ class Scheme:
         dynamic: whether activations become int8 while running, one scale a row.
         group: how many inputs share a scale; 0 is all of a row.
         kernels: whether torchao's own kernels compute it.
+        fitted: whether scales of 4 bits are searched for, else the largest weight gives them.
     """
 
     name: str
@@ -32,6 +33,7 @@ class Scheme:
     dynamic: bool
     group: int
     kernels: bool = False
+    fitted: bool = False
 
     @property
     def step(self) -> int:

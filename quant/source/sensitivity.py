@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
+from cede.quant.source.importance import weighed
 from cede.quant.source.layers import layers
 from cede.quant.source.ranked import RankedRow
 from cede.quant.source.section import section
@@ -40,7 +41,8 @@ def rank_layers(
     Raises:
         ConfigError: as `quantize_model`, or calls on which no error can be measured.
     """
-    todo = layers(model, section(config))
+    calls = list(calls)
+    todo = weighed(model, layers(model, section(config)), calls, kwargs)
     trials = Trials(model, calls, kwargs)
     found = []
     for layer in filter(lambda one: one.scheme, todo):

@@ -82,7 +82,8 @@ class Model:
             return replace(self, exported=program, module=None, quantization=rows)
         from cede.quant.source import quantize_model
 
-        module, report = quantize_model(self.source(), config)
+        calls = self.calls(config.calibration or None) if config.scales == "fitted" else None
+        module, report = quantize_model(self.source(), config, calls, self.kwargs)
         return replace(self, module=module.eval(), quantization=report)
 
     def source(self) -> torch.nn.Module:

@@ -14,7 +14,10 @@ if TYPE_CHECKING:
 
 
 def quantize_model(
-    model: torch.nn.Module, config: QuantizeConfig | Config | str
+    model: torch.nn.Module,
+    config: QuantizeConfig | Config | str,
+    calls: Sequence[Sequence[Any]] | None = None,
+    kwargs: Mapping[str, Any] | None = None,
 ) -> tuple[torch.nn.Module, QuantizationReport]:
     """A model whose linear and embedding modules compute in other numbers, and a row for each.
 
@@ -24,13 +27,16 @@ def quantize_model(
         model: in float32 as far as it is quantized.
         config: modes, groups and rules: the section `quantize` of a config, a config that has it,
             or only a mode for linear modules, such as "8da4w".
+        calls: positional inputs of each call, for `quantize.scales: fitted`, which weighs errors by
+            the inputs that they are multiplied with; None weighs all alike.
+        kwargs: keyword inputs of all calls.
 
     Raises:
         ConfigError: a mode that can't be had here, or groups that don't divide; before any work.
     """
     from cede.quant.source import quantize_model as quantized
 
-    return quantized(model, config)
+    return quantized(model, config, calls, kwargs)
 
 
 def rank_layers(

@@ -43,3 +43,6 @@ def test_every_way(model: str, way: str):
         assert min(found.cosine) > 0.99
     if model == "minilm" and way == "mixed":
         assert min(found.cosine) > 0.97
+    if model == "minilm" and way == "8da4w, fitted":
+        assert found.cosine[0] > 0.97
+        assert found.cosine[1] > 0.955

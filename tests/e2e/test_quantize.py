@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from typing import Any
 
 import pytest
 import torch
@@ -392,3 +393,52 @@ def test_a_weight_without_noise_has_no_number_for_it():
     assert report.rows[0].sqnr is not None
     assert report.rows[0].sqnr > 40 or math.isinf(report.rows[0].sqnr)
     assert "Infinity" not in report.json()
+
+
+@pytest.mark.parametrize(("mode", "group"), [("8da4w", 32), ("8da4w", 0), ("4w", 16)])
+def test_fitted_scales_serve_the_inputs_of_the_calls(mode: str, group: int):
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(torch.nn.Linear(64, 48)).eval()
+    spread = torch.logspace(-2, 0.5, 64)[torch.randperm(64)]
+    calls = [(torch.randn(64, 64) * spread,) for _ in range(2)]
+    x = torch.randn(512, 64) * spread
+
+    def off(scales: str, calls: Any = None) -> float:
+        config = QuantizeConfig(mode=mode, group_size=group, scales=scales)
+        made, rows = cede.quantize_model(model, config, calls)
+        assert rows.rows[0].sqnr is not None
+        assert ("fitted" in rows.rows[0].note) == (scales == "fitted")
+        with torch.no_grad():
+            wanted, eager = model(x), made(x)
+        if calls:
+            lowered = cede.export(made, (x,), config="xnnpack-fp32")
+            assert not any("quantize" in row.target for row in lowered.report().left)
+            [got] = cede.run(lowered.buffer, [x]).outputs
+            assert float((got - eager).norm() / eager.norm()) < 1e-5
+        return float((eager - wanted).norm() / wanted.norm())
+
+    assert off("fitted", calls) < off("fitted") < off("absmax")
+
+
+def test_fitted_scales_need_something_in_four_bits():
+    with pytest.raises(ConfigError, match=r"quantize.scales: fitted is for .* 4 bits"):
+        cede.quantize_model(Tower(), QuantizeConfig(mode="int8", scales="fitted"))
+    with pytest.raises(ConfigError, match=r"quantize.scales: is 'fited'.*fitted"):
+        cede.load_config(None, ["quantize.scales=fited"])
+
+
+def test_a_module_that_no_call_reaches_weighs_all_inputs_alike():
+    class Half(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.used, self.spare = torch.nn.Linear(32, 32), torch.nn.Linear(32, 32)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return self.used(input=x)
+
+    config = QuantizeConfig(mode="8da4w", scales="fitted", calibration="calls.pt")
+    _, rows = cede.quantize_model(Half().eval(), config, None, {"x": torch.randn(2, 32)})
+    assert [row.note for row in rows.rows] == ["scales fitted, all inputs weighed alike"] * 2
+    _, rows = cede.quantize_model(Half().eval(), config, [()], {"x": torch.randn(2, 32)})
+    assert rows.rows[0].note == "scales fitted to 1 call"
+    assert rows.rows[1].note.endswith("weighed alike: no call reaches it")

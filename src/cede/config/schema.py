@@ -76,6 +76,13 @@ def _mismatch(word: str) -> str:
     return "" if word in MISMATCH else f"is {word!r}; {suggestion(word, MISMATCH)}"
 
 
+SCALES = ("absmax", "fitted")
+
+
+def _scales(word: str) -> str:
+    return "" if word in SCALES else f"is {word!r}; {suggestion(word, SCALES)}"
+
+
 def _selector(text: str) -> str:
     try:
         SelectorConfig.read(text)
@@ -119,6 +126,8 @@ class QuantizeConfig:
             in int8 as well), "torchao:8daNw"; empty leaves them.
         group_size: how many inputs share a scale, for 4 bits; 0 is all of a row.
         embedding: of embedding modules: "BITS,GROUP", such as "4,32"; empty leaves them.
+        scales: of groups in 4 bits: "absmax", from the largest weight, as torchao has them, or
+            "fitted", searched for least squared error, weighed by the inputs in `calibration`.
         on_mismatch: what becomes of modules whose columns the group size doesn't divide: "error",
             "skip" (left), "pad" (by zeros) or "smaller" (the next smaller group that fits).
         layers: rules for some modules.
@@ -128,6 +137,7 @@ class QuantizeConfig:
     group_size: int | None = field(default=None, metadata=COUNT)
     embedding: str = ""
     on_mismatch: str = field(default="error", metadata={"check": _mismatch})
+    scales: str = field(default="absmax", metadata={"check": _scales})
     layers: list[LayerConfig] = field(default_factory=list)
     pt2e: str = ""
     pt2e_mode: str = "static"
