@@ -45,8 +45,13 @@ class Layer:
     importance: torch.Tensor | None = field(default=None, compare=False, repr=False)
 
 
-def layers(model: nn.Module, config: QuantizeConfig) -> list[Layer]:
+def layers(model: nn.Module, config: QuantizeConfig, *, values: bool = True) -> list[Layer]:
     """One for each module with a weight of two or more dimensions.
+
+    Args:
+        model: to quantize.
+        config: in which numbers.
+        values: whether weights must have values; without, only sizes are looked at.
 
     Raises:
         ConfigError: a mode that can't be had, a rule that selects no module, or groups that don't
@@ -75,7 +80,8 @@ def layers(model: nn.Module, config: QuantizeConfig) -> list[Layer]:
                 fits = asked is None or isinstance(asked, Embedding) == (kind == "aten.embedding")
                 if fits:
                     scheme, note = asked, f"quantize.layers[{number}]" if asked is None else ""
-        found.append(_whole(Layer(path, module, scheme, 0, note), weight))
+        given = Layer(path, module, scheme, 0, note)
+        found.append(_whole(given, weight) if values else given)
     for number, (selector, _) in enumerate(rules):
         if not used[number]:
             raise ConfigError(

@@ -98,6 +98,9 @@ def test_two_layers_are_exported_and_generate(cut: Path, tmp_path: Path) -> None
     warm = Sampling(temperature=1.0, top_k=20, top_p=0.9, seed=3)
     texts = {generate(program, PROMPT, tokenizer, max_tokens=4, sampling=warm).text() for _ in "ab"}
     assert len(texts) == 1
+    command = ["chat", str(path), "--tokenizer", str(cut), "--raw", "--max-tokens", "4"]
+    done = CliRunner().invoke(main, [*command, "--prompt", PROMPT])
+    assert (done.exit_code, done.stdout) == (0, f"{tokenizer.decode(made.tokens)}\n")
     with pytest.raises(ConfigError, match="the program's context 512"):
         generate(program, [1] * 512, tokenizer)
     with pytest.raises(ConfigError, match="are of different models"):

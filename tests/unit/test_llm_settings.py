@@ -134,6 +134,14 @@ def test_what_the_file_says_arrives(tmp_path: Path) -> None:
     assert (made.output, made.report) == (tmp_path / "tiny.pte", tmp_path / "tiny.report.md")
 
 
+def test_paths_of_the_section_are_relative_to_the_file(tmp_path: Path) -> None:
+    plugin = "import cede\n\n@cede.hookimpl\ndef cede_backends():\n    return ()\n"
+    (tmp_path / "own.py").write_text(plugin)
+    section = {"plugins": {"files": ["own.py"]}}
+    made = load_settings(file(tmp_path, base=RANDOM, cede=section), ON)
+    assert made.config.plugins.files == [str(tmp_path / "own.py")]
+
+
 @pytest.mark.parametrize("name", ready_llm_configs())
 def test_a_ready_config_loads(name: str) -> None:
     made = load_settings(name, ["base.checkpoint=null", "base.random_weights=true"])

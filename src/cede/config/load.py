@@ -44,6 +44,14 @@ def load_config(source: Config | Path | str | None = None, overrides: Sequence[s
     config.origins = origins
     if problems.lines:
         raise ConfigError("\n".join(problems.lines), config)
+    make_absolute(config, base)
+    return config
+
+
+def make_absolute(config: Config, base: Path) -> None:
+    """Make the paths in a config absolute: relative to its file's folder, `base`, or to the current
+    one where an override gave them.
+    """
     folder = Path.cwd() if config.origin("plugins.files") == OVERRIDE else base
     config.plugins.files = [
         str((folder / Path(file).expanduser()).resolve()) for file in config.plugins.files
@@ -55,7 +63,6 @@ def load_config(source: Config | Path | str | None = None, overrides: Sequence[s
         folder = Path.cwd() if config.origin("quantize.calibration") == OVERRIDE else base
         file = folder / Path(config.quantize.calibration).expanduser()
         config.quantize.calibration = str(file.resolve())
-    return config
 
 
 def ready_configs() -> tuple[str, ...]:

@@ -182,7 +182,7 @@ def _groups(module: torch.nn.Module, settings: LlmSettings, problems: Problems) 
     if settings.config.quantize.pt2e:
         return
     try:
-        layers(module, settings.config.quantize)
+        layers(module, settings.config.quantize, values=False)
     except ConfigError as error:
         problems.add("quantization", str(error).removeprefix("quantize: "))
 

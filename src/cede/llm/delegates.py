@@ -90,7 +90,8 @@ def _available(config: Config, problems: Problems) -> None:
     if lines := name_problems(asked):
         for line in lines:
             path, _, message = line.removeprefix(f"{HERE}: ").partition(": ")
-            problems.add(f"cede.{path}", message)
+            known = line.startswith(f"{HERE}: ")
+            problems.add(f"cede.{path}" if known else "cede", message if known else line)
         return
     try:
         host = Host.load(config)

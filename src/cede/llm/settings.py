@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from cede.config import Config
 from cede.config.fit import Problems, fit
+from cede.config.load import make_absolute
 from cede.config.tree import merge_overrides, read_tree, resolved
 from cede.errors import ConfigError
 from cede.llm.checks import check
@@ -72,7 +73,7 @@ def load_settings(source: Path | str, overrides: Sequence[str] = ()) -> LlmSetti
             options that can't be had, files that are missing.
         PluginError: a plugin that the section `cede` asks for failed.
     """
-    tree, name = _source(source)
+    tree, name, folder = _source(source)
     origins = {"": name}
     problems = Problems(origin=lambda path: Config(origins=origins).origin(path))
     given = [text.lstrip("+") for text in overrides]
@@ -88,8 +89,10 @@ def load_settings(source: Path | str, overrides: Sequence[str] = ()) -> LlmSetti
     if section is None:
         problems.add(SECTION, f"got {own!r}, expected keys with values")
         section = CedeSection()
-    section.origins = {_inner(key): value for key, value in origins.items()}
-    found = check(llm, section.config(), values, problems)
+    config = section.config()
+    config.origins = {_inner(key): value for key, value in origins.items()}
+    make_absolute(config, folder)
+    found = check(llm, config, values, problems)
     if problems.lines:
         raise ConfigError("\n".join(problems.lines))
     output = output_of(llm)
@@ -119,16 +122,17 @@ def _sections() -> list[str]:
     return [each.name for each in fields(schema())]
 
 
-def _source(source: Path | str) -> tuple[Any, str]:
+def _source(source: Path | str) -> tuple[Any, str, Path]:
+    """The tree, what errors call it, and the folder that paths in `cede` are relative to."""
     ready = ready_llm_configs()
     if isinstance(source, str) and source in ready:
         found: Traversable = files("cede") / "configs" / "llm" / f"{source}.yaml"
-        return read_tree(found, f"{source}.yaml"), f"{source}.yaml"
+        return read_tree(found, f"{source}.yaml"), f"{source}.yaml", Path.cwd()
     path = Path(source).expanduser()
     if path.suffix not in (".yaml", ".yml") and not path.exists():
         near = suggestion(str(source), ready)
         raise ConfigError(f"{source}: neither a file nor a ready config; {near}")
-    return read_tree(path, str(path)), str(path)
+    return read_tree(path, str(path)), str(path), path.parent.resolve()
 
 
 def _metadata_as_text(values: dict[str, Any]) -> None:
