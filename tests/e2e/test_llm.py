@@ -124,6 +124,14 @@ def test_contradictions_are_told_before_weights_are_decoded(cut: Path, tmp_path:
     assert "49152 is no token: the vocabulary has 49152" in str(error.value)
 
 
+def test_a_program_says_what_it_was_told_to(tmp_path: Path) -> None:
+    program = torch.export.export(torch.nn.Linear(2, 2).eval(), (torch.randn(1, 2),))
+    given = {"get_bos_id": 1, "get_eos_ids": [2, 7], "use_kv_cache": False}
+    lowered = cede.lower(program, config="xnnpack-fp32", metadata=given)
+    assert cede.run(lowered.buffer, [], "get_eos_ids").outputs == (2, 7)
+    assert cede.run(lowered.buffer, [], "get_bos_id").outputs == (1,)
+
+
 def kinds() -> dict[str, Any]:
     from transformers import LlamaConfig, Phi3Config, Qwen2Config, Qwen3Config
 

@@ -81,7 +81,7 @@ def lower_edge(
 ) -> tuple[EdgeProgramManager, PlanPartitioner]:
     """As `lower_program`, without emission: the edge program with its delegates."""
 
-    lowering = _Attempts(program, host, config, options)
+    lowering = _Attempts(program, host, config, options, metadata)
     with quickly(host, config):
         if replay is not None or config.lowering.failed == "error":
             return until_claimed(lambda dropped: lowering.attempt(dropped, replay))
@@ -94,9 +94,15 @@ class _Attempts:
     """Attempts to lower one program; each heeds the failures that were found before."""
 
     def __init__(
-        self, program: ExportedProgram, host: Host, config: Config, options: Mapping[str, Any]
+        self,
+        program: ExportedProgram,
+        host: Host,
+        config: Config,
+        options: Mapping[str, Any],
+        metadata: Mapping[str, Any] | None,
     ) -> None:
         self._program, self._host, self._config, self._options = program, host, config, options
+        self._constants = dict(metadata) if metadata else None
         self.failures: list[Failure] = []
 
     def attempt(
@@ -110,7 +116,10 @@ class _Attempts:
         settings = compile_config(self._program)
         try:
             edge = to_edge_transform_and_lower(
-                self._program, partitioner=[partitioner], compile_config=settings
+                self._program,
+                partitioner=[partitioner],
+                compile_config=settings,
+                constant_methods=self._constants,
             )
         except (CedeError, KeptUnclaimed):
             raise
