@@ -1,4 +1,4 @@
-"""What goes into a program that a backend's quantizer annotates: integers, several, by keyword."""
+"""What goes into a program that a backend's quantizer annotates: integers, and several."""
 
 from __future__ import annotations
 

@@ -10,6 +10,7 @@ from executorch.exir.graph_module import contains_any_call_fn_target_op
 from torch._C import DispatchKey
 from torch._ops import OperatorBase
 from torch.export import ExportedProgram, decomp_utils, exported_program
+from torch.fx import GraphModule
 
 from cede.lowering.inside_executorch.idle import is_traced
 
@@ -30,7 +31,8 @@ def _run_decompositions(stock: Callable[..., Any]) -> Callable[..., Any]:
     def run(self: ExportedProgram, table: Any = None, *args: Any, **kwargs: Any) -> Any:
         # What came out of one run is functional; another changes nothing but ops of its table.
         again = bool(table) and not args and not kwargs and self.graph in _functional
-        again = again and is_traced(self.graph_module)
+        # within branches and loops a run takes more operators apart than its table has
+        again = again and _is_flat(self.graph_module) and is_traced(self.graph_module)
         if again and not contains_any_call_fn_target_op(self.graph_module, table):
             _forget_notes(self.graph)
             return self
@@ -39,6 +41,10 @@ def _run_decompositions(stock: Callable[..., Any]) -> Callable[..., Any]:
         return made
 
     return run
+
+
+def _is_flat(module: GraphModule) -> bool:
+    return not any(isinstance(each, GraphModule) for each in module.children())
 
 
 def _forget_notes(graph: Graph) -> None:
