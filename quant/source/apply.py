@@ -47,30 +47,35 @@ def quantize_model(
         ConfigError: a mode that can't be had here, or groups that don't divide; before any work.
     """
     todo = weighed(model, layers(model, section(config)), calls, kwargs)
+    with torch.no_grad():
+        made, rows = _rewritten(model, todo)
+    return made, _report(todo, rows)
+
+
+def _rewritten(model: nn.Module, todo: list[Layer]) -> tuple[nn.Module, list[QuantizedRow]]:
     made = copied(model, (*model.parameters(), *model.buffers()))
     modules, holders = dict(made.named_modules()), places(made)
     tied = _tied(todo)
     shared: dict[tuple[int, str, int], tuple[nn.Module, Held]] = {}
     rows = []
-    with torch.no_grad():
-        for layer in todo:
-            if layer.scheme is None:
-                rows.append(_row(layer, None, tied))
-                continue
-            key = (id(layer.module.weight), repr(layer.scheme), layer.padding)
-            own = modules[layer.path]
-            if key in shared:
-                first, held = shared[key]
-                done = with_weight_of(first, own)
-            else:
-                done = rewritten(own, layer)
-                held = _measured(own.get_parameter("weight").detach(), done)
-                shared[key] = done, held
-            for parent, name in holders.get(id(own), ()):
-                setattr(parent, name, done)
-            made = made if layer.path else done
-            rows.append(_row(layer, held, tied))
-    return made, _report(todo, rows)
+    for layer in todo:
+        if layer.scheme is None:
+            rows.append(_row(layer, None, tied))
+            continue
+        key = (id(layer.module.weight), repr(layer.scheme), layer.padding)
+        own = modules[layer.path]
+        if key in shared:
+            first, held = shared[key]
+            done = with_weight_of(first, own)
+        else:
+            done = rewritten(own, layer)
+            held = _measured(own.get_parameter("weight").detach(), done)
+            shared[key] = done, held
+        for parent, name in holders.get(id(own), ()):
+            setattr(parent, name, done)
+        made = made if layer.path else done
+        rows.append(_row(layer, held, tied))
+    return made, rows
 
 
 def _report(todo: list[Layer], rows: list[QuantizedRow]) -> QuantizationReport:

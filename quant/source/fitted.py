@@ -46,36 +46,60 @@ def fitted(
     """
     rows, columns = weight.shape
     width, half = group or columns, 2 ** (bits - 1)
-    w = weight.reshape(rows, columns // width, width)
     by = torch.ones(columns) if importance is None else importance.to(torch.float32)
-    by = by.reshape(1, columns // width, width)
-    # A group whose inputs were all 0 counts like any other.
-    by = torch.where(by.sum(-1, keepdim=True) > 0, by, torch.ones(()))
-    top = w.abs().amax(-1, keepdim=True).clamp(min=torch.finfo(torch.float32).tiny * 2**24)
-
-    def stored(scale: Tensor) -> Tensor:
-        return scale.to(dtype).to(torch.float32)
-
-    def rounded(scale: Tensor) -> Tensor:
-        return (w / scale).round_().clamp_(-half, half - 1)
-
-    def cost(scale: Tensor, data: Tensor) -> Tensor:
-        return ((w - scale * data).square_() * by).sum(-1, keepdim=True)
-
-    best = stored(top / (half - 0.5))  # torchao's own
-    least = cost(best, rounded(best))
-
-    def consider(scale: Tensor) -> None:
-        nonlocal best, least
-        found = cost(scale, rounded(scale))
-        better = found < least
-        best, least = torch.where(better, scale, best), torch.where(better, found, least)
-
+    search = _Search(
+        weight.reshape(rows, columns // width, width),
+        by.reshape(1, columns // width, width),
+        half,
+        dtype,
+    )
     for part in torch.linspace(_LEAST, _MOST, STEPS).tolist():
-        consider(stored(top / half * part))
+        search.consider(search.top / half * part)
     for _ in range(_REFINED):
-        data = rounded(best)
-        norm = (data.square() * by).sum(-1, keepdim=True)
-        exact = (w * data * by).sum(-1, keepdim=True) / norm.clamp(min=1e-30)
-        consider(stored(torch.where((norm > 0) & (exact > 0), exact, best)))
-    return rounded(best).to(torch.int8).reshape(rows, columns), best.squeeze(-1)
+        search.refine()
+    return search.rounded().to(torch.int8).reshape(rows, columns), search.scale.squeeze(-1)
+
+
+class _Search:
+    """The best scale of each group so far.
+
+    Attributes:
+        top: the largest magnitude of each group.
+        scale: as it is stored; at first torchao's own.
+    """
+
+    def __init__(self, weight: Tensor, by: Tensor, half: int, dtype: torch.dtype) -> None:
+        self._weight, self._half, self._dtype = weight, half, dtype
+        # A group whose inputs were all 0 counts like any other.
+        self._by = torch.where(by.sum(-1, keepdim=True) > 0, by, torch.ones(()))
+        least = torch.finfo(torch.float32).tiny * 2**24
+        self.top = weight.abs().amax(-1, keepdim=True).clamp(min=least)
+        self.scale = self._stored(self.top / (half - 0.5))
+        self._cost = self._cost_of(self.scale)
+
+    def _stored(self, scale: Tensor) -> Tensor:
+        return scale.to(self._dtype).to(torch.float32)
+
+    def rounded(self, scale: Tensor | None = None) -> Tensor:
+        """The integers that a scale makes of the weights, in float32."""
+        divided = self._weight / (self.scale if scale is None else scale)
+        return divided.round_().clamp_(-self._half, self._half - 1)
+
+    def _cost_of(self, scale: Tensor) -> Tensor:
+        off = (self._weight - scale * self.rounded(scale)).square_()
+        return (off * self._by).sum(-1, keepdim=True)
+
+    def consider(self, scale: Tensor) -> None:
+        """Take it for the groups where it costs less."""
+        scale = self._stored(scale)
+        found = self._cost_of(scale)
+        better = found < self._cost
+        self.scale = torch.where(better, scale, self.scale)
+        self._cost = torch.where(better, found, self._cost)
+
+    def refine(self) -> None:
+        """The scale of least squares for the integers that there are."""
+        data = self.rounded()
+        norm = (data.square() * self._by).sum(-1, keepdim=True)
+        exact = (self._weight * data * self._by).sum(-1, keepdim=True) / norm.clamp(min=1e-30)
+        self.consider(torch.where((norm > 0) & (exact > 0), exact, self.scale))

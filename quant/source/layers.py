@@ -14,7 +14,7 @@ from cede.policy import selects_module
 from cede.quant.source.scheme import Embedding, Scheme, read_embedding, read_mode
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from cede.config import QuantizeConfig
 
@@ -74,21 +74,25 @@ def layers(model: nn.Module, config: QuantizeConfig, *, values: bool = True) -> 
             continue
         scheme: Scheme | Embedding | None = table if kind == "aten.embedding" else linear
         note = "" if scheme else "no mode for it"
+        dtype = str(weight.dtype).removeprefix("torch.")
         for number, (selector, asked) in enumerate(rules):
-            if selects_module(selector, path, kind, str(weight.dtype).removeprefix("torch.")):
+            if selects_module(selector, path, kind, dtype):
                 used[number] = True
-                fits = asked is None or isinstance(asked, Embedding) == (kind == "aten.embedding")
-                if fits:
+                if asked is None or isinstance(asked, Embedding) == (kind == "aten.embedding"):
                     scheme, note = asked, f"quantize.layers[{number}]" if asked is None else ""
         given = Layer(path, module, scheme, 0, note)
         found.append(_whole(given, weight) if values else given)
+    _insist_on_use(rules, used)
+    found = _grouped(found, config.on_mismatch)
+    return _fitted(found) if config.scales == FITTED else found
+
+
+def _insist_on_use(rules: Sequence[tuple[object, object]], used: Sequence[bool]) -> None:
     for number, (selector, _) in enumerate(rules):
         if not used[number]:
             raise ConfigError(
                 f"quantize.layers[{number}]: no linear or embedding module is {selector}"
             )
-    found = _grouped(found, config.on_mismatch)
-    return _fitted(found) if config.scales == FITTED else found
 
 
 def _whole(layer: Layer, weight: torch.Tensor) -> Layer:
