@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from torch.export import ExportedProgram
 
+    from cede.llm.build import Prepared
     from cede.lowering import Lowered
     from cede.model import Model
 
@@ -65,36 +66,52 @@ def export_llm(
         LoweringError: the program can't be exported, lowered or written; no file is written.
     """
     from cede import api
-    from cede.llm.build import model_of, prepare
     from cede.llm.upstream import quiet
 
     step = step or (lambda _: nullcontext())
     if not isinstance(settings, LlmSettings):
         settings = load_settings(settings)
     report_form(settings.report)
+    prepared, model, program = _exported(settings, step)
+    lowered, path = None, settings.output
+    if settings.llm.export.export_only:
+        path = path.with_suffix(".pt2")
+        with step("write"):
+            _save(program, path)
+    else:
+        with step("lower"), quiet():
+            lowered = api.lower(program, None, settings.config, metadata=prepared.metadata)
+            if accept is not None:
+                accept(lowered)
+        with step("write"):
+            _write(lowered, settings)
+    return Exported(
+        lowered=lowered,
+        model=model,
+        metadata=prepared.metadata,
+        path=path,
+        report=settings.report if lowered is not None else None,
+        notes=(*settings.notes, *prepared.notes),
+    )
+
+
+def _exported(settings: LlmSettings, step: Step) -> tuple[Prepared, Model, ExportedProgram]:
+    from cede.llm.build import model_of, prepare
+    from cede.llm.upstream import quiet
+
     with step("load"):
         prepared = prepare(settings)
     with step("quantize"):
         model = model_of(settings, prepared)
-    notes = (*settings.notes, *prepared.notes)
     with step("export"), quiet():
         program = exported(model)
-    if settings.llm.export.export_only:
-        path = settings.output.with_suffix(".pt2")
-        with step("write"):
-            _save(program, path)
-        return Exported(lowered=None, model=model, metadata=prepared.metadata, path=path,
-                        report=None, notes=notes)  # fmt: skip
-    with step("lower"), quiet():
-        lowered = api.lower(program, None, settings.config, metadata=prepared.metadata)
-        if accept is not None:
-            accept(lowered)
-    with step("write"):
-        if settings.report is not None:
-            _write_report(lowered, settings.report)
-        lowered.save(settings.output)
-    return Exported(lowered=lowered, model=model, metadata=prepared.metadata, path=settings.output,
-                    report=settings.report, notes=notes)  # fmt: skip
+    return prepared, model, program
+
+
+def _write(lowered: Lowered, settings: LlmSettings) -> None:
+    if settings.report is not None:
+        _write_report(lowered, settings.report)
+    lowered.save(settings.output)
 
 
 def exported(model: Model) -> ExportedProgram:

@@ -83,6 +83,13 @@ def generate(
     if not isinstance(tokenizer, Tokenizer):
         tokenizer = load_tokenizer(tokenizer)
     ids = tokenizer.encode(prompt) if isinstance(prompt, str) else list(prompt)
+    _insist_on_ids(ids, program)
+    made = Generated(prompt_tokens=len(ids))
+    made.pieces = _pieces(program, ids, tokenizer, max_tokens, sampling or Sampling(), made)
+    return made
+
+
+def _insist_on_ids(ids: list[int], program: LlmProgram) -> None:
     if not ids:
         raise ConfigError("the prompt is empty")
     if len(ids) >= program.context:
@@ -95,9 +102,6 @@ def generate(
             f"the tokenizer gives token {highest}, the program has {program.vocabulary}: they are"
             " of different models"
         )
-    made = Generated(prompt_tokens=len(ids))
-    made.pieces = _pieces(program, ids, tokenizer, max_tokens, sampling or Sampling(), made)
-    return made
 
 
 @dataclass(slots=True, kw_only=True)
