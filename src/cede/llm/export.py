@@ -56,18 +56,15 @@ def export_llm(
 
     Args:
         settings: from `load_settings`, or what it takes.
-        step: called with the name of each step for a context to run it in.
+        step: gives a context to run the step of that name in.
         accept: called with the program before anything is written; it may raise.
 
     Raises:
         ConfigError: the config can't be used; all problems are told before any work.
         CheckpointError: the checkpoint can't be read or converted.
-        PolicyError: the plan does not meet the config's policy.
+        PolicyError: the plan does not meet the policy.
         LoweringError: the program can't be exported, lowered or written; no file is written.
     """
-    from cede import api
-    from cede.llm.upstream import quiet
-
     step = step or (lambda _: nullcontext())
     if not isinstance(settings, LlmSettings):
         settings = load_settings(settings)
@@ -79,20 +76,18 @@ def export_llm(
         with step("write"):
             _save(program, path)
     else:
-        with step("lower"), quiet():
-            lowered = api.lower(program, None, settings.config, metadata=prepared.metadata)
-            if accept is not None:
-                accept(lowered)
+        with step("lower"):
+            lowered = _lowered(program, settings, prepared)
+        if accept is not None:
+            accept(lowered)
         with step("write"):
             _write(lowered, settings)
+    report = settings.report if lowered is not None else None
+    notes = (*settings.notes, *prepared.notes)
     return Exported(
-        lowered=lowered,
-        model=model,
-        metadata=prepared.metadata,
-        path=path,
-        report=settings.report if lowered is not None else None,
-        notes=(*settings.notes, *prepared.notes),
-    )
+        lowered=lowered, model=model, metadata=prepared.metadata, path=path, report=report,
+        notes=notes,
+    )  # fmt: skip
 
 
 def _exported(settings: LlmSettings, step: Step) -> tuple[Prepared, Model, ExportedProgram]:
@@ -106,6 +101,14 @@ def _exported(settings: LlmSettings, step: Step) -> tuple[Prepared, Model, Expor
     with step("export"), quiet():
         program = exported(model)
     return prepared, model, program
+
+
+def _lowered(program: ExportedProgram, settings: LlmSettings, prepared: Prepared) -> Lowered:
+    from cede import api
+    from cede.llm.upstream import quiet
+
+    with quiet():
+        return api.lower(program, None, settings.config, metadata=prepared.metadata)
 
 
 def _write(lowered: Lowered, settings: LlmSettings) -> None:
