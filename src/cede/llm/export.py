@@ -66,8 +66,7 @@ def export_llm(
         LoweringError: the program can't be exported, lowered or written; no file is written.
     """
     step = step or (lambda _: nullcontext())
-    if not isinstance(settings, LlmSettings):
-        settings = load_settings(settings)
+    settings = settings if isinstance(settings, LlmSettings) else load_settings(settings)
     report_form(settings.report)
     prepared, model, program = _exported(settings, step)
     lowered, path = None, settings.output
@@ -82,11 +81,9 @@ def export_llm(
             accept(lowered)
         with step("write"):
             _write(lowered, settings)
-    report = settings.report if lowered is not None else None
-    notes = (*settings.notes, *prepared.notes)
     return Exported(
-        lowered=lowered, model=model, metadata=prepared.metadata, path=path, report=report,
-        notes=notes,
+        lowered=lowered, model=model, metadata=prepared.metadata, path=path,
+        report=settings.report if lowered else None, notes=(*settings.notes, *prepared.notes),
     )  # fmt: skip
 
 
