@@ -11,6 +11,7 @@ from cede.backends.openvino.extended import Extended
 from cede.backends.openvino.installed import available
 from cede.backends.openvino.operators import operator
 from cede.backends.openvino.quantizer import QUANTIZER
+from cede.backends.openvino.review import weights_that_leave
 from cede.backends.openvino.vetoes import dtype, dynamic_shape, empty, layout, wide_integers
 from cede.costs import read_rates
 from cede.hookspec import hookimpl
@@ -19,9 +20,10 @@ from cede.partitioners.rules import Vetoed
 from cede.types import Backend
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
-    from cede.types import Partitioner, Quantizer, Rates, Spec
+    from cede.planning import Plan
+    from cede.types import Finding, OpGraph, Partitioner, Quantizer, Rates, Spec
 
 PRECISIONS = ("f32", "bf16", "f16", "device")
 
@@ -80,6 +82,12 @@ def cede_partitioners() -> Iterator[Partitioner]:
 def cede_quantizers() -> Iterator[Quantizer]:
     """How its programs are annotated for int8."""
     yield QUANTIZER
+
+
+@hookimpl
+def cede_review(plan: Plan, graph: OpGraph) -> Iterable[Finding]:
+    """Errors where a quantized weight would leave a delegate."""
+    return weights_that_leave(plan, graph)
 
 
 @hookimpl

@@ -163,3 +163,18 @@ def test_the_command_line_shares_out_too(tmp_path: Path, monkeypatch: pytest.Mon
     report = json.loads(told.stdout)
     assert (report["quantizer"], report["guided"], report["calls"]) == ("xnnpack", True, 3)
     assert {op["scheme"] for op in report["ops"]} == {"static"}
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="ExecuTorch has the delegate on Linux only")
+@pytest.mark.parametrize("left", ["op: aten.convolution", "module: first"])
+def test_a_quantized_weight_never_leaves_a_delegate_of_openvino(left: str) -> None:
+    whole = config("backends=[openvino]")
+    program, _ = cede.quantize_program(
+        Two().eval(), (X,), "openvino", calibration=CALLS, config=whole
+    )
+    lowered, loose = cede.lower(program, config=whole), config("check.atol=0.05")
+    assert cede.check(lowered, [(X,)], config=loose).passed
+    with pytest.raises(cede.LoweringError) as raised:
+        cede.lower(program, config=config("backends=[openvino]", f"policy.exclude=[{{{left}}}]"))
+    assert "a quantized weight, from outside of delegate" in str(raised.value)
+    assert "quantize.layers" in str(raised.value)
