@@ -27,7 +27,7 @@ class Gated(nn.Module):
 
 
 def relative(got: torch.Tensor, wanted: torch.Tensor) -> float:
-    return float((got - wanted).norm() / wanted.norm())
+    return float((got - wanted).detach().norm() / wanted.detach().norm())
 
 
 @pytest.mark.parametrize(

@@ -108,10 +108,16 @@ _LEAVES: dict[type, Callable[[Node], bool]] = {
 
 
 def is_traced(module: GraphModule) -> bool:
-    """Whether each node tells what it was made from: ExecuTorch insists, and a run writes it."""
+    """Whether each node has what ExecuTorch reads from it later, and a trace of it writes."""
     return all(
-        "from_node" in node.meta or node.op in ("placeholder", "output", "get_attr")
+        _is_noted(node)
         for each in module.modules()
         if isinstance(each, GraphModule)
         for node in each.graph.nodes
+        if node.op not in ("placeholder", "output", "get_attr")
     )
+
+
+def _is_noted(node: Node) -> bool:
+    several = isinstance(node.meta.get("val"), tuple | list)
+    return "from_node" in node.meta and ("tensor_meta" in node.meta or not several)
