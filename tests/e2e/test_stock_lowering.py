@@ -15,7 +15,7 @@ from torch.fx import GraphModule
 import cede
 from cede.config import Config, LoweringConfig
 from cede.lowering import inside_executorch
-from cede.lowering.inside_executorch import imports, versions
+from cede.lowering.inside_executorch import decompose, imports, verify, versions
 
 if TYPE_CHECKING:
     from torch.export import ExportedProgram
@@ -125,3 +125,9 @@ def test_the_dialects_data_is_read_the_same() -> None:
         quick = _ops._load_edge_dialect_info()
     assert quick == _ops._edge_dialect_info != {}
     assert Counter(map(type, quick.values())) == {dict: len(quick)}
+
+
+def test_no_graph_is_held_on_to_afterwards() -> None:
+    cede.lower(torch.export.export(torch.nn.Linear(4, 4), (torch.randn(1, 4),)), config=QUICK)
+    assert not decompose._functional
+    assert not verify._seen

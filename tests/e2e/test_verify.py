@@ -16,7 +16,10 @@ import cede
 from cede import api
 from cede.cli import main
 from cede.errors import ConfigError
-from cede.verifying.cases import CALLS, SIZES, VALUES, cases_for
+from cede.host import Host
+from cede.types import Inputs
+from cede.verifying.cases import CALLS, SIZES, VALUES, Case, cases_for
+from cede.verifying.deep import _alone
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -249,3 +252,28 @@ def test_commands(tmp_path: Path) -> None:
     done = invoke(main, ["bisect", model, *wrong])
     assert done.exit_code == 5
     assert "delegate d1 of wrong goes wrong at" in done.stderr
+
+
+class Counts(nn.Module):
+    """Reads the next row of two at each call: the third has none."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.rows = nn.Buffer(torch.ones(2, 4))
+        self.place = nn.Buffer(torch.zeros(1, dtype=torch.int64))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = torch.relu(x) + self.rows.index_select(0, self.place)
+        self.place.add_(1)
+        return y
+
+
+@pytest.mark.parametrize(("calls", "outcome"), [(2, "right"), (3, "failed")])
+def test_a_later_call_that_fails_is_no_delegate_s_success(calls: int, outcome: str) -> None:
+    config = api.load_config(None, ["backends=[xnnpack]"])
+    lowered = cede.export(Counts(), (torch.ones(1, 4),), config=config)
+    assert lowered.plan.delegations
+    case = Case(name="calls", kind=CALLS, calls=(Inputs(args=(torch.ones(1, 4),)),) * calls)
+    found = list(_alone(lowered, case, Host.load(config).backends, config.check))
+    assert len(found) == len(lowered.plan.delegations)
+    assert {part.outcome for part in found} == {outcome}

@@ -40,13 +40,7 @@ def verify(
     seconds: float,
 ) -> Verification:
     """As `cede.verify`."""
-    from cede.config import load_config
-    from cede.host import Host
-
-    if not calls:
-        raise ConfigError("verify: give the inputs of at least one call")
-    loaded = load_config(config)
-    backends = Host.load(loaded).backends
+    loaded, backends = _loaded(calls, config)
     cases, notes = cases_for(lowered.source, [inputs_of(call) for call in calls])
     parts = [part for case in cases for part in _alone(lowered, case, backends, loaded.check)]
     order = {given.id: i for i, given in enumerate(lowered.plan.delegations)}
@@ -72,22 +66,30 @@ def verify_file(
     seconds: float,
 ) -> Verification:
     """As `cede.verifying.verify_file`."""
-    from cede.config import load_config
-    from cede.host import Host
     from cede.running.pte import read_file
 
-    if not calls:
-        raise ConfigError("verify: give the inputs of at least one call")
-    loaded = load_config(config)
+    loaded, backends = _loaded(calls, config)
     pte = read_file(path)
     cases, notes = cases_for(program, [inputs_of(call) for call in calls])
     whole = _Whole(
         source=program, written=tuple(written_inputs(program.run_decompositions({}))),
-        method=pte.methods[0], config=loaded, backends=Host.load(loaded).backends,
+        method=pte.methods[0], config=loaded, backends=backends,
     )  # fmt: skip
     parts = [whole.run(case, pte.data) for case in cases]
     parts.append(whole.from_file(cases[0], Path(path), seconds))
     return Verification(parts=tuple(parts), notes=tuple(notes))
+
+
+def _loaded(
+    calls: Sequence[Call], config: Config | Path | str | None
+) -> tuple[Config, Mapping[str, Backend]]:
+    from cede.config import load_config
+    from cede.host import Host
+
+    if not calls:
+        raise ConfigError("verify: give the inputs of at least one call")
+    loaded = load_config(config)
+    return loaded, Host.load(loaded).backends
 
 
 def _alone(
@@ -108,10 +110,12 @@ def _alone(
             found[each.given.id] = before + each.difference
     for given in lowered.plan.delegations:
         where = lowered.graph.op(given.ops[0]).where
-        part = Part(what=given.id, case=case.name, outcome=FAILED, detail=failed)
-        if given.id in found:
-            part = _part(given.id, case, found[given.id])
-        elif not failed:
+        seen_so_far = found.get(given.id)
+        if failed and (seen_so_far is None or not seen_so_far.fault):
+            part = Part(what=given.id, case=case.name, outcome=FAILED, detail=failed)
+        elif seen_so_far is not None:
+            part = _part(given.id, case, seen_so_far)
+        else:
             continue  # in a branch that was not taken
         yield replace(part, backend=given.backend, where=where)
 
