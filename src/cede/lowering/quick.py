@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING
 
@@ -16,7 +17,13 @@ if TYPE_CHECKING:
     from cede.host import Host
 
 
-_said: list[list[str]] = []
+class _Said(threading.local):
+    """What the lowering of this thread has said so far, None outside of one."""
+
+    lines: list[str] | None = None
+
+
+_said = _Said()
 
 
 @contextmanager
@@ -25,25 +32,25 @@ def quickly(host: Host, config: Config) -> Iterator[list[str]]:
 
     Within itself it does nothing. Gives the list of what the user should know, filled meanwhile.
     """
-    if _said:
-        yield _said[-1]
+    if _said.lines is not None:
+        yield _said.lines
         return
-    _said.append([])
+    _said.lines = said = []
     try:
         with ExitStack() as stack:
             if config.lowering.stock:
                 pass
             elif name := unknown_version():
                 text = f"lowered by ExecuTorch's own steps, for cede has no shortcuts for {name}"
-                _said[-1].append(text)
+                said.append(text)
             else:
-                _enter(stack, host, config)
-            yield _said[-1]
+                _enter(stack, host, config, said)
+            yield said
     finally:
-        _said.pop()
+        _said.lines = None
 
 
-def _enter(stack: ExitStack, host: Host, config: Config) -> None:
+def _enter(stack: ExitStack, host: Host, config: Config, said: list[str]) -> None:
     names = dict.fromkeys(each.backend for each in host.partitioners_for(config))
     records = [host.backend(name) for name in names]
     stack.enter_context(shortcuts())
@@ -53,5 +60,5 @@ def _enter(stack: ExitStack, host: Host, config: Config) -> None:
     kept = None
     if config.lowering.cache:
         kept = Kept(store_of(config.lowering))
-        kept.store.warnings = _said[-1]
+        kept.store.warnings = said
     stack.enter_context(through(kept, {each.delegate_id for each in records if each.pure}))

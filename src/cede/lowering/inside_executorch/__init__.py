@@ -32,5 +32,10 @@ def shortcuts() -> Iterator[None]:
             *verify.patches(),
         ]  # fmt: skip
 
-    with patched("lowering", patches):
+    def forget() -> None:
+        # the notes on a graph hold its nodes, and those hold the graph
+        decompose.forget()
+        verify.forget()
+
+    with patched("lowering", patches, forget):
         yield

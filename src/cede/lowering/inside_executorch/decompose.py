@@ -10,8 +10,8 @@ from executorch.exir.graph_module import contains_any_call_fn_target_op
 from torch._C import DispatchKey
 from torch._ops import OperatorBase
 from torch.export import ExportedProgram, decomp_utils, exported_program
-from torch.fx import GraphModule
 
+from cede.lowering.contents import has_modules
 from cede.lowering.inside_executorch.idle import is_traced
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ def _run_decompositions(stock: Callable[..., Any]) -> Callable[..., Any]:
         # What came out of one run is functional; another changes nothing but ops of its table.
         again = bool(table) and not args and not kwargs and self.graph in _functional
         # within branches and loops a run takes more operators apart than its table has
-        again = again and _is_flat(self.graph_module) and is_traced(self.graph_module)
+        again = again and not has_modules(self) and is_traced(self.graph_module)
         if again and not contains_any_call_fn_target_op(self.graph_module, table):
             _forget_notes(self.graph)
             return self
@@ -41,10 +41,6 @@ def _run_decompositions(stock: Callable[..., Any]) -> Callable[..., Any]:
         return made
 
     return run
-
-
-def _is_flat(module: GraphModule) -> bool:
-    return not any(isinstance(each, GraphModule) for each in module.children())
 
 
 def _forget_notes(graph: Graph) -> None:
@@ -84,6 +80,11 @@ def _py_impl(stock: Callable[..., Any]) -> Callable[..., Any]:
         return register
 
     return py_impl
+
+
+def forget() -> None:
+    """Let go of all graphs."""
+    _functional.clear()
 
 
 def patches() -> list[Patch]:

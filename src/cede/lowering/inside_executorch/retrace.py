@@ -98,9 +98,9 @@ def _replaced(module: GraphModule) -> GraphModule:
     graph = Graph()
     to: dict[Node, Node] = {}
     for node in module.graph.nodes:
-        if any(isinstance(value, GraphModule) for value in _held(module, node)):
-            raise Unfit
         target = node.target
+        if node.op == "get_attr" and isinstance(getattr(module, str(target), None), GraphModule):
+            raise Unfit
         if node.op == "call_function" and should_lower_to_edge(target):
             target = aten_to_edge(target)
         named = None
@@ -119,11 +119,6 @@ def _replaced(module: GraphModule) -> GraphModule:
 
 def _mapped(given: Any, to: dict[Node, Node]) -> Any:
     return torch.fx.node.map_arg(given, lambda node: to[node])
-
-
-def _held(module: GraphModule, node: Node) -> Iterator[Any]:
-    if node.op == "get_attr":
-        yield getattr(module, str(node.target), None)
 
 
 def _call_views(stock: Callable[..., Any]) -> Callable[..., Any]:

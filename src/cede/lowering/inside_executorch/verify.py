@@ -43,6 +43,11 @@ def _known(stock: Callable[..., Any]) -> Callable[..., Any]:
     return call_function
 
 
+def forget() -> None:
+    """Let go of all graphs."""
+    _seen.clear()
+
+
 def patches() -> list[Patch]:
     """The check of argument types, which interprets the whole graph."""
     return [
