@@ -55,6 +55,6 @@ def bench(
     if form == "json":
         options.give(report.json(), output)
         return
-    wide = options.width() if output is None else None
+    wide = options.width_for(output)
     text = bench_text(report, wide, markdown=form == "markdown", kernels=verbose)
     options.give(text, output)

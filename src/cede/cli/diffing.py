@@ -30,7 +30,7 @@ def diff(old: Path, new: Path, exit_code: bool, form: str, output: Path | None) 
 
     options.writable(output)
     found = compare(read_saved(old), read_saved(new))
-    options.give(shown(found, form, options.width() if output is None else None), output)
+    options.give(shown(found, form, options.width_for(output)), output)
     if exit_code and not found.same:
         raise PolicyError(f"{new} is not as {old}: {len(found.moved)} ops moved")
 

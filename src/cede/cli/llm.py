@@ -50,7 +50,7 @@ def export_llm(overrides: tuple[str, ...], config: str, strict: bool, quiet: boo
 
 
 def _insist(settings: LlmSettings, lowered: Lowered) -> None:
-    insist(lowered.report(), settings.config, lowered.warnings)
+    insist(lowered.report, settings.config, lowered.warnings)
 
 
 def _tell(done: Exported, told: tuple[str, ...], verbose: bool) -> None:

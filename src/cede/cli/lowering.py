@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from cede.model import Model
     from cede.planning import Plan
 
-FORMS = {".json": "json", ".md": "markdown", ".csv": "csv", ".txt": "text", ".html": "html"}
-
 
 @click.command(short_help="Compile a plan to a .pte.")
 @options.model
@@ -103,8 +101,10 @@ def export(
     With --check a program that differs from eager is not written; the first delegate that differs
     is named, and the exit code is 5.
     """
+    from cede.reporting.forms import form_of
+
     options.writable(output, plan_out, report_out)
-    report_form = _report_form(report_out)
+    report_form = form_of(report_out) if report_out is not None else "text"
     loaded = options.load(config, backends, overrides, strict)
     job = Job(model=model, config=loaded, quiet=quiet, check=check, bench=bench)
     with Steps(job.steps, quiet) as steps:
@@ -158,12 +158,12 @@ class Job:
             program = model.export()
         if self._plans_first:
             with steps.step("plan"):
-                insist(api.report(program, self.config), self.config)
+                insist(lambda: api.report(program, self.config), self.config)
         with steps.step("lower"):
             # a plan brings its own backends; that they agree was insisted on
             config = replace(self.config, backends=[]) if self.plan else self.config
             lowered = api.lower(program, self.plan, config)
-            insist(lowered.report(), self.config, lowered.warnings)
+            insist(lowered.report, self.config, lowered.warnings)
         if self.check:
             with steps.step("check"):
                 outcome = api.check(lowered, [model.call], self.config)
@@ -208,11 +208,3 @@ def _agree(plan: Plan, path: Path, config: Config) -> None:
             f"{path}: the plan is for backends [{', '.join(own)}], but {config.origin(key)} asks"
             f" for [{', '.join(asked)}]; leave {key} out, or make a new plan"
         )
-
-
-def _report_form(path: Path | None) -> str:
-    if path is None:
-        return "text"
-    if path.suffix not in FORMS:
-        raise ConfigError(f"{path}: end it with one of {', '.join(FORMS)}")
-    return FORMS[path.suffix]

@@ -48,7 +48,7 @@ def models(
 
     with Steps(len(specs) * len(given.backends), quiet) as steps:
         rows = tried(host, given, specs, given.backends, level, seconds, steps.step)
-    width = options.width() if output is None else None
+    width = options.width_for(output)
     options.give(shown(rows, form, width), output)
     faults = [row for row in rows if row.outcome not in GOOD]
     if strict and faults:

@@ -91,7 +91,7 @@ def ops(
     made = _probed(config, backends, overrides, patterns, dtypes, shapes, level, seconds, quiet)
     changed = changes(stored, made) if stored is not None else []
     if stored is None or form != "text" or output is not None:
-        width = options.width() if output is None else None
+        width = options.width_for(output)
         options.give(shown(made, form, width), output)
     if stored is not None:
         click.echo(

@@ -169,6 +169,11 @@ def give(text: str, path: Path | None) -> None:
     write_whole(path, text.encode())
 
 
+def width_for(output: Path | None) -> int | None:
+    """Columns of the terminal where a text goes there, None where it goes to a file."""
+    return width() if output is None else None
+
+
 def width() -> int | None:
     """Columns of the terminal, None where output goes elsewhere."""
     import shutil

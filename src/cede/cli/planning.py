@@ -13,6 +13,7 @@ from cede.cli.steps import Steps
 from cede.errors import ConfigError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from cede.config import Config
@@ -188,33 +189,28 @@ def insisted(asked: Asked, config: Config, *, rank: bool = True) -> Report:
     from cede.whatif import ranked
 
     insist_on(asked.findings)
-    insist(make_report(asked.plan, asked.graph), config)
-    return make_report(asked.plan, asked.graph, ranking=ranked(asked) if rank else ())
+    report = make_report(asked.plan, asked.graph)
+    insist(lambda: report, config)
+    return replace(report, ranking=ranked(asked)) if rank else report
 
 
-def insist(report: Report, config: Config, warnings: tuple[str, ...] = ()) -> None:
+def insist(report: Callable[[], Report], config: Config, warnings: tuple[str, ...] = ()) -> None:
     """Raise PolicyError if the config is strict and an op, a plugin or a warning is in the way."""
     if config.strict:
         from cede.host import Host
         from cede.reporting import require_whole
 
         notes = [f"warning: {warning}" for warning in warnings]
-        require_whole(report, (*notes, *Host.load(config).failures))
+        require_whole(report(), (*notes, *Host.load(config).failures))
 
 
 def formed(report: Report, form: str, path: Path | None = None, title: str = "") -> str:
     """The report in one of its forms; text is as wide as the terminal it goes to."""
-    if form == "html":
-        return report.html(title)
-    if form == "markdown":
-        return report.markdown()
-    if form == "csv":
-        return report.csv()
-    if form == "json":
-        return report.json()
-    if path is not None:
-        return report.text()
-    return report.text(options.width(), rich=options.rich())
+    from cede.reporting.forms import formed as written
+
+    if form == "text" and path is None:
+        return report.text(options.width(), rich=options.rich())
+    return written(report, form, title)
 
 
 def warn(warnings: tuple[str, ...]) -> None:

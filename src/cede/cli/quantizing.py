@@ -90,7 +90,7 @@ def quantize(
 
 
 def _give(rows: Told, form: str, output: Path | None, quiet: bool) -> None:
-    wide = options.width() if output is None else None
+    wide = options.width_for(output)
     text = {"text": lambda: rows.text(wide), "markdown": rows.markdown, "json": rows.json}[form]()
     options.give(text, output)
     if not quiet:

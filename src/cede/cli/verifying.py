@@ -105,7 +105,7 @@ def _formed(found: Verification, form: str, output: Path | None, verbose: bool) 
         return found.json()
     if form == "markdown":
         return found.markdown(verbose)
-    return found.text(options.width() if output is None else None, verbose)
+    return found.text(options.width_for(output), verbose)
 
 
 def _lowered(model: str, config: Any, quiet: bool) -> tuple[Lowered, Model]:

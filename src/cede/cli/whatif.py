@@ -60,7 +60,7 @@ def whatif(
         text = (
             comparison_json(None, ranks)
             if form == "json"
-            else ranking_text(ranks, width=_width(output))
+            else ranking_text(ranks, width=options.width_for(output))
         )
         text = text or "no operator would merge delegates if it were supported\n"
     options.give(text, output)
@@ -75,7 +75,3 @@ def _compared(found: Asked, support: tuple[str, ...], without: tuple[str, ...]) 
         op, _, backend = text.partition("@")
         pairs.append((op, backend or first))
     return what_if(found, support=pairs, without=without)
-
-
-def _width(output: Path | None) -> int | None:
-    return options.width() if output is None else None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from cede.config.fit import Problems
@@ -97,10 +97,7 @@ def model_of(settings: LlmSettings, prepared: Prepared) -> Model:
             quantized_cache=llm.model.quantize_kv_cache,
             rings=llm.model.local_global_attention,
         )
-        rows = made.quantization
-        made = Model(
-            name=made.name, args=args, module=module, dynamic_shapes=shapes, quantization=rows
-        )
+        made = replace(made, module=module)
         return made.quantized(config.quantize, config) if config.quantize.pt2e else made
 
 

@@ -84,9 +84,9 @@ def check(llm: Any, config: Config, values: Mapping[str, Any], problems: Problem
 
 
 def _cant(llm: Any, problems: Problems) -> None:
+    plain = type(llm)()
     for path, why in CANT.items():
-        value, plain = _at(llm, path), _at(type(llm)(), path)
-        if value != plain:
+        if _at(llm, path) != _at(plain, path):
             problems.add(path, f"can't be had: {why}")
     if llm.quantization.quantize_scope.value != "full":
         problems.add(

@@ -46,7 +46,6 @@ def backends_of(llm: Any, config: Config, problems: Problems, notes: list[str]) 
             if name not in config.backends:
                 problems.add("cede.backends", f"lacks {name}, which the section backend enables")
     made = replace(config, backends=config.backends or enabled, options=options)
-    made.origins = config.origins
     if not made.backends:
         names = ", ".join(each.name for each in fields(llm.backend))
         problems.add("backend", f"none is enabled; enable one of {names}, or give cede.backends")
@@ -85,8 +84,7 @@ def _available(config: Config, problems: Problems) -> None:
     from cede.host import Host
     from cede.host.problems import name_problems
 
-    asked = replace(config)
-    asked.origins = {"": HERE}  # the section's own paths begin with cede
+    asked = replace(config, origins={"": HERE})  # the section's own paths begin with cede
     if lines := name_problems(asked):
         for line in lines:
             path, _, message = line.removeprefix(f"{HERE}: ").partition(": ")

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from cede.errors import ConfigError
+from cede.files import write_whole
 from cede.llm.settings import LlmSettings, load_settings
+from cede.reporting.forms import form_of, formed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -21,8 +22,6 @@ if TYPE_CHECKING:
     from cede.model import Model
 
     Step = Callable[[str], AbstractContextManager[Any]]
-
-FORMS = {".json": "json", ".md": "markdown", ".csv": "csv", ".txt": "text"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +66,8 @@ def export_llm(
     """
     step = step or (lambda _: nullcontext())
     settings = settings if isinstance(settings, LlmSettings) else load_settings(settings)
-    report_form(settings.report)
+    if settings.report is not None:
+        form_of(settings.report, "cede.report: ")  # told before any work
     prepared, model, program = _exported(settings, step)
     lowered, path = None, settings.output
     if settings.llm.export.export_only:
@@ -80,7 +80,7 @@ def export_llm(
         if accept is not None:
             accept(lowered)
         with step("write"):
-            _write(lowered, settings)
+            _write(lowered, settings, model)
     return Exported(
         lowered=lowered, model=model, metadata=prepared.metadata, path=path,
         report=settings.report if lowered else None, notes=(*settings.notes, *prepared.notes),
@@ -108,9 +108,10 @@ def _lowered(program: ExportedProgram, settings: LlmSettings, prepared: Prepared
         return api.lower(program, None, settings.config, metadata=prepared.metadata)
 
 
-def _write(lowered: Lowered, settings: LlmSettings) -> None:
+def _write(lowered: Lowered, settings: LlmSettings, model: Model) -> None:
     if settings.report is not None:
-        _write_report(lowered, settings.report)
+        report = replace(lowered.report(), quantization=model.quantization)
+        write_whole(settings.report, formed(report, form_of(settings.report)).encode())
     lowered.save(settings.output)
 
 
@@ -122,31 +123,10 @@ def exported(model: Model) -> ExportedProgram:
         return model.export()
 
 
-def report_form(path: Path | None) -> str:
-    """The form that a report's suffix means. Raises ConfigError for another suffix."""
-    if path is None:
-        return ""
-    if path.suffix not in FORMS:
-        raise ConfigError(f"cede.report: {path}: end it with one of {', '.join(FORMS)}")
-    return FORMS[path.suffix]
-
-
-def _write_report(lowered: Lowered, path: Path) -> None:
-    from cede.files import write_whole
-
-    report = lowered.report()
-    form = report_form(path)
-    text = {"json": report.json, "markdown": report.markdown, "csv": report.csv,
-            "text": report.text}[form]()  # fmt: skip
-    write_whole(path, text.encode())
-
-
 def _save(program: ExportedProgram, path: Path) -> None:
     import io
 
     import torch
-
-    from cede.files import write_whole
 
     made = io.BytesIO()
     torch.export.save(program, made)

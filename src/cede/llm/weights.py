@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from cede.errors import CheckpointError
-from cede.llm.hf import from_folder
+from cede.llm.hf import KINDS, from_folder
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -35,11 +35,7 @@ GGUF_NAMES = {
 }  # fmt: skip
 """`gguf/constants.py` of llama.cpp to `llama_transformer.py`."""
 
-GGUF_EXTRA: Mapping[str, Mapping[str, Any]] = {
-    "llama": {"use_hf_rope": False},
-    "qwen2": {"use_hf_rope": True, "attention_qkv_bias": True},
-    "qwen3": {"use_hf_rope": True, "use_qk_norm": True, "qk_norm_before_rope": True},
-}
+GGUF_EXTRA = {kind: KINDS[kind] for kind in ("llama", "qwen2", "qwen3")}
 ROPE_TENSOR = "rope_freqs.weight"
 TIED = ("output.weight", "tok_embeddings.weight")
 

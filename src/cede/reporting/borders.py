@@ -122,11 +122,12 @@ def met(found: Sequence[Border]) -> str:
 
 def _found(graph: OpGraph, taken: dict[str, Delegation]) -> Iterator[Border]:
     for op in graph.ops:
+        one, given = taken.get(op.id), figures(op)
         for user in graph.users(op.id):
-            one, two = taken.get(op.id), taken.get(user)
-            if one is two and (one is not None or not _both(op, graph.op(user))):
+            two, read = taken.get(user), figures(graph.op(user))
+            # two ops that are left count where they quantize a value one after the other
+            if one is two and (one is not None or given is None or read is None):
                 continue
-            given, read = figures(op), figures(graph.op(user))
             if given is None and read is None:
                 continue
             yield Border(
@@ -138,11 +139,6 @@ def _found(graph: OpGraph, taken: dict[str, Delegation]) -> Iterator[Border]:
                 given=given,
                 read=read,
             )
-
-
-def _both(op: Op, user: Op) -> bool:
-    """Whether two ops that are left quantize a value one after the other."""
-    return figures(op) is not None and figures(user) is not None
 
 
 def _side(given: Delegation | None) -> str:

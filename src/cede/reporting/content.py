@@ -131,7 +131,7 @@ def kernels(rows: Sequence[Row], graph: OpGraph) -> tuple[Kernel, ...]:
 
 def shared_constants(plan: Plan, graph: OpGraph) -> tuple[SharedConstant, ...]:
     """Constants with several holders, most bytes first. O(V+E)."""
-    home = {op: given.id for given in plan.delegations for op in given.ops}
+    taken = plan.delegation_of()
     facts: dict[str, tuple[str, int]] = {}
     readers: dict[str, list[str]] = {}
     for given in graph.inputs:
@@ -143,7 +143,7 @@ def shared_constants(plan: Plan, graph: OpGraph) -> tuple[SharedConstant, ...]:
         readers.setdefault(name, []).extend(reading)
     found = []
     for name, ops in readers.items():
-        holders = tuple(dict.fromkeys(home.get(op, "the program") for op in ops))
+        holders = tuple(dict.fromkeys(taken[op].id if op in taken else "the program" for op in ops))
         if len(holders) > 1:
             tensor, size = facts[name]
             found.append(

@@ -88,7 +88,6 @@ def states(plan: Plan, graph: OpGraph) -> tuple[StateTotal, ...]:
         if not given.mutated or name not in new:
             continue
         buffer = given.kind is not InputKind.USER
-        owner = _owner(given, new[name], graph, owners)
         tensor = given.tensor
         found.append(
             StateTotal(
@@ -97,18 +96,15 @@ def states(plan: Plan, graph: OpGraph) -> tuple[StateTotal, ...]:
                 tensor=str(tensor) if tensor is not None else "",
                 bytes=tensor.nbytes if tensor is not None else 0,
                 initial="kept" if buffer else "the caller's",
-                owner=owner.id if owner is not None else "",
+                owner=_owner(given, new[name], graph, owners),
                 written=new[name],
             )
         )
     return tuple(found)
 
 
-def _owner(
-    given: GraphInput, written: str, graph: OpGraph, owners: dict[str, Delegation]
-) -> Delegation | None:
+def _owner(given: GraphInput, written: str, graph: OpGraph, owners: dict[str, Delegation]) -> str:
+    """Id of the delegate that has all ops of a state, "" where none has."""
     involved = {*graph.users(given.id), written} - {given.id}
-    held = {owners[op].id for op in involved if op in owners}
-    if len(held) != 1 or any(op not in owners for op in involved if op in graph):
-        return None
-    return next(owners[op] for op in involved if op in owners)
+    held = {owners[op].id if op in owners else "" for op in involved if op in graph}
+    return held.pop() if len(held) == 1 else ""

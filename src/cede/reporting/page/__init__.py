@@ -56,9 +56,7 @@ def page(report: Report, title: str = "") -> str:
         "verdict": escape(first),
         "headlines": "".join(f"<p>{escape(line)}</p>" for line in others),
         "coverage": coverage(report),
-        "advice": as_html(advice, {0: "advice"})
-        if advice.rows
-        else "<p>Nothing to do was found.</p>",
+        "advice": as_html(advice, {0: "advice"}) if advice.rows else NOTHING,
         "sections": sections(report) + _licences(),
         "css": _library("tabulator-6.5.3", "css") + _folder("page.css"),
         "data": embedded(json.dumps(to_data(report), ensure_ascii=False, separators=(",", ":"))),
