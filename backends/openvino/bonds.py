@@ -5,16 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from cede.partitioners.wrapped import Wrapped
 from cede.types import Claim, Code, Reason, Refusal
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from cede.types import Keep, Op, OpGraph, Partitioner, Program
+    from cede.types import Op, OpGraph, Program
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Bonded:
+class Bonded(Wrapped):
     """Another partitioner, whose delegates neither take nor give tensors without dimensions.
 
     The delegate's runtime refuses such a tensor, but inside a delegate it is as good as any: ops
@@ -25,22 +26,6 @@ class Bonded:
         inner: the partitioner that is asked; its claims must be one op each, as `Adopted` makes
             them of partitioners that group by capability.
     """
-
-    inner: Partitioner
-
-    @property
-    def name(self) -> str:
-        """The inner partitioner's name."""
-        return self.inner.name
-
-    @property
-    def backend(self) -> str:
-        """The inner partitioner's backend."""
-        return self.inner.backend
-
-    def keeps(self, program: Program) -> Keep:
-        """What `inner` wants whole."""
-        return self.inner.keeps(program)
 
     def claim(self, program: Program) -> Iterator[Claim | Refusal]:
         """The inner partitioner's answers, claims joined or refused where a scalar crosses."""

@@ -109,6 +109,7 @@ def _model(module: Any, args: Any) -> Any:
 
     _copies_as_views(module)
     _numbers_written_out(module)
+    module.recompile()
     frontend = FrontEndManager().load_by_framework("pytorch")
     decoder = TorchFXPythonDecoder(module)  # must outlive the conversion
     model = frontend.convert(frontend.load(decoder))
@@ -136,7 +137,6 @@ def _copies_as_views(module: Any) -> None:
             if source.meta["val"].dtype == node.meta["val"].dtype:
                 node.target = torch.ops.aten.view_copy.default
                 node.args, node.kwargs = (source, list(node.meta["val"].shape)), {}
-    module.recompile()
 
 
 def _numbers_written_out(module: Any) -> None:
@@ -144,9 +144,8 @@ def _numbers_written_out(module: Any) -> None:
     for node in module.graph.nodes:
         if node.op == "call_function" and getattr(node.target, "__name__", "") in _BARE:
             schema = node.target._schema.arguments
-            given = [*node.args, *(one.default_value for one in schema[len(node.args) :])]
-            node.args = tuple(given[: len(schema)])
-    module.recompile()
+            left = schema[len(node.args) :]
+            node.args = (*node.args, *(one.default_value for one in left))
 
 
 def _copy_through(model: Any) -> None:

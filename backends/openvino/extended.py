@@ -5,18 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from cede.partitioners.wrapped import Wrapped
 from cede.types import Claim, Refusal
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from cede.types import Keep, Partitioner, Program, Spec
+    from cede.types import Program, Spec
 
 _ALSO = ("aten.linear.default",)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Extended:
+class Extended(Wrapped):
     """Another partitioner that also takes what a partitioner of another backend has kept whole.
 
     The stock list has what remains of these operators once they are decomposed.
@@ -26,22 +27,7 @@ class Extended:
         specs: compile specs for the options, so that one delegate may have all.
     """
 
-    inner: Partitioner
     specs: Callable[[Any], Sequence[Spec]]
-
-    @property
-    def name(self) -> str:
-        """The inner partitioner's name."""
-        return self.inner.name
-
-    @property
-    def backend(self) -> str:
-        """The inner partitioner's backend."""
-        return self.inner.backend
-
-    def keeps(self, program: Program) -> Keep:
-        """What `inner` wants whole."""
-        return self.inner.keeps(program)
 
     def claim(self, program: Program) -> Iterator[Claim | Refusal]:
         """The inner partitioner's answers, with claims in place of refusals of these operators."""

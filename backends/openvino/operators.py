@@ -5,25 +5,21 @@ Each was seen with ExecuTorch 1.5.1 and OpenVINO 2026.0.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
+from cede.partitioners.rules import per_op
 from cede.types import Code, Reason, Ref
 
 if TYPE_CHECKING:
-    from cede.types import Argument, Claim, Op, OpGraph
+    from cede.partitioners.rules import Check
+    from cede.types import Argument, Op, OpGraph
 
-_Check: TypeAlias = Callable[["Op", "OpGraph"], "Reason | None"]
 
-
-def operator(claim: Claim, graph: OpGraph) -> Reason | None:
+@per_op
+def operator(op: Op, graph: OpGraph) -> Reason | None:
     """Veto the uses of single operators that `_CHECKS` knows."""
-    for id in sorted(claim.ops, key=graph.position):
-        op = graph.op(id)
-        for check in _CHECKS.get(op.kind, ()):
-            if (reason := check(op, graph)) is not None:
-                return reason
-    return None
+    reasons = (check(op, graph) for check in _CHECKS.get(op.kind, ()))
+    return next((reason for reason in reasons if reason is not None), None)
 
 
 def _no_conversion(op: Op, graph: OpGraph) -> Reason | None:
@@ -151,7 +147,7 @@ _COMPARISONS = ("aten.eq", "aten.ne", "aten.lt", "aten.le", "aten.gt", "aten.ge"
 _NORMS = ("aten.native_layer_norm", "aten.native_group_norm", "aten.native_batch_norm",
           "aten._native_batch_norm_legit_no_training", "aten._native_batch_norm_legit")  # fmt: skip
 
-_CHECKS: dict[str, tuple[_Check, ...]] = {
+_CHECKS: dict[str, tuple[Check, ...]] = {
     "aten.arange": (_fractions,),
     "aten.cat": (_single,),
     "aten.elu": (_input_scale,),

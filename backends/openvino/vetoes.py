@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from cede.partitioners.rules import per_op
 from cede.types import Code, Reason, Ref
 
 if TYPE_CHECKING:
@@ -76,22 +77,21 @@ _COUNTS = (
 )  # fmt: skip
 
 
-def wide_integers(claim: Claim, graph: OpGraph) -> Reason | None:
+@per_op
+def wide_integers(op: Op, graph: OpGraph) -> Reason | None:
     """Veto int64 data: the delegate computes with its lower 32 bits. Indices and counts fit."""
-    for id in sorted(claim.ops, key=graph.position):
-        op = graph.op(id)
-        if op.target == "getitem":  # goes with its producer
-            continue
-        wide = [f"input {used}" for used in _data(op, graph) if _is_wide(used, graph)]
-        if op.kind not in _COUNTS:
-            wide += ["output" for fact in op.outputs if fact.dtype == "int64"]
-        if wide:
-            return Reason(
-                code=Code.DTYPE,
-                detail=f"{wide[0]} of {op.target} is int64: the delegate computes with 32 bits "
-                "and would lose the others; only indices and positions fit",
-            )
-    return None
+    if op.target == "getitem":  # goes with its producer
+        return None
+    wide = [f"input {used}" for used in _data(op, graph) if _is_wide(used, graph)]
+    if op.kind not in _COUNTS:
+        wide += ["output" for fact in op.outputs if fact.dtype == "int64"]
+    if not wide:
+        return None
+    return Reason(
+        code=Code.DTYPE,
+        detail=f"{wide[0]} of {op.target} is int64: the delegate computes with 32 bits "
+        "and would lose the others; only indices and positions fit",
+    )
 
 
 def _data(op: Op, graph: OpGraph) -> list[str]:

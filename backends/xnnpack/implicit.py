@@ -10,39 +10,24 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from cede.partitioners.wrapped import Wrapped
 from cede.types import Claim, Code, Reason
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from cede.types import Keep, Op, OpGraph, Partitioner, Program, Refusal
+    from cede.types import Op, OpGraph, Program, Refusal
 
 MARK = "IS_IMPLICIT_Q_DQ_TAG"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Implicit:
+class Implicit(Wrapped):
     """A partitioner whose claims mark only those that stand beside what they are meant for.
 
     Attributes:
         inner: answers.
     """
-
-    inner: Partitioner
-
-    @property
-    def name(self) -> str:
-        """The inner partitioner's name."""
-        return self.inner.name
-
-    @property
-    def backend(self) -> str:
-        """The inner partitioner's backend."""
-        return self.inner.backend
-
-    def keeps(self, program: Program) -> Keep:
-        """What `inner` wants whole."""
-        return self.inner.keeps(program)
 
     def claim(self, program: Program) -> Iterator[Claim | Refusal]:
         """The inner answers, claims without the marks that mean nothing."""

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import operator
 from typing import Any
 
+from cede.backends.xnnpack.weights import PER_CHANNEL
 from cede.types import Quantizer
 
 _PRODUCTS = ("aten.linear.", "aten.conv1d.", "aten.conv2d.")
+_PER_TENSOR = "quantized_decomposed.dequantize_per_tensor.default"
 
 
 def _make(mode: str, per_channel: bool) -> Any:
@@ -44,7 +47,7 @@ def _scales_by_channel(model: Any) -> None:
         if not all(_dynamic_product(user, node) for user in node.users):
             continue
         weight, scale, zero_point, low, high, dtype = node.args
-        rows = getattr(model, str(weight.target)).shape[0]
+        rows = _attribute(model, weight).shape[0]
         name = f"_{node.name}"
         model.register_buffer(f"{name}_scales", torch.full((rows,), scale))
         zeros = torch.full((rows,), zero_point, dtype=torch.int64)
@@ -81,8 +84,6 @@ def _scales_by_row(model: Any) -> None:
 
 
 def _by_row(model: Any, quantize: Any, dequantizes: list[Any]) -> None:
-    import operator
-
     import torch
 
     ops = torch.ops.quantized_decomposed
@@ -114,13 +115,12 @@ def _biases_in_steps(model: Any) -> None:
     """
     import torch
 
-    fixed = "quantized_decomposed.dequantize_per_tensor.default"
     for node in list(model.graph.nodes):
         if not str(node.target).startswith(_PRODUCTS) or len(node.args) < 3 or not node.args[2]:
             continue
         given, weight, bias = node.args[:3]
         scale = _weight_scale(model, weight)
-        if str(given.target) != fixed or scale is None or bias.op != "get_attr":
+        if str(given.target) != _PER_TENSOR or scale is None or bias.op != "get_attr":
             continue
         step = given.args[1] * scale
         value = _attribute(model, bias)
@@ -136,17 +136,15 @@ def _biases_in_steps(model: Any) -> None:
 
 def _weight_scale(model: Any, weight: Any) -> Any:
     """Float64, one number or [channels]; None where it is no quantized weight."""
-    if str(weight.target) == "quantized_decomposed.dequantize_per_tensor.default":
+    if str(weight.target) == _PER_TENSOR:
         return weight.args[1]
-    if str(weight.target) != "quantized_decomposed.dequantize_per_channel.default":
+    if str(weight.target) != PER_CHANNEL:
         return None
     return _attribute(model, weight.args[1]).double() if weight.args[3] == 0 else None
 
 
 def _attribute(model: Any, node: Any) -> Any:
     """The tensor that a `get_attr` node gives."""
-    import operator
-
     return operator.attrgetter(str(node.target))(model)
 
 

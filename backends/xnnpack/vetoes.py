@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from cede.partitioners.rules import per_op
 from cede.types import Code, Reason, Ref
 
 if TYPE_CHECKING:
@@ -20,83 +21,80 @@ _GEMMS = {
 _SHAPE_ONLY = ("aten.permute_copy", "aten.t_copy", "aten.transpose_copy", "aten.view_copy")
 
 
-def weight_only(claim: Claim, graph: OpGraph) -> Reason | None:
+@per_op
+def weight_only(op: Op, graph: OpGraph) -> Reason | None:
     """Veto a matrix product of a float activation with a quantized weight.
 
     The delegate drops the weight's scale and returns x @ int_weight. Dynamically or statically
     quantized activations are right.
     """
-    for id in claim.ops:
-        op = graph.op(id)
-        if op.kind not in _GEMMS:
-            continue
-        activation, weight = _GEMMS[op.kind]
-        scale_of = _dequantize(op, weight, graph)
-        if scale_of is not None and _dequantize(op, activation, graph) is None:
-            return Reason(
-                code=Code.QUANT_SCHEME,
-                detail=f"weight-only quantization: {op.target} of a float activation with the "
-                f"weight of {scale_of.target} would lose the weight's scale; quantize the "
-                "activation dynamically (8da4w, 8da8w) to delegate it",
-            )
+    if op.kind not in _GEMMS:
+        return None
+    activation, weight = _GEMMS[op.kind]
+    scale_of = _dequantize(op, weight, graph)
+    if scale_of is not None and _dequantize(op, activation, graph) is None:
+        return Reason(
+            code=Code.QUANT_SCHEME,
+            detail=f"weight-only quantization: {op.target} of a float activation with the "
+            f"weight of {scale_of.target} would lose the weight's scale; quantize the "
+            "activation dynamically (8da4w, 8da8w) to delegate it",
+        )
     return None
 
 
-def grouped_weight(claim: Claim, graph: OpGraph) -> Reason | None:
+@per_op
+def grouped_weight(op: Op, graph: OpGraph) -> Reason | None:
     """Veto weights quantized in groups other than 4 bits: compiling them fails."""
-    for id in claim.ops:
-        op = graph.op(id)
-        if "dequantize" not in op.target or op.inputs[0] in graph:
-            continue
-        given = dict(op.args)
-        weight = graph.fact(op.inputs[0])
-        block = given.get("block_size")
-        size = block[-1] if isinstance(block, tuple) else given.get("group_size")
-        low, high = given.get("quant_min"), given.get("quant_max")
-        if weight is None or size is None or size in (1, weight.shape[-1]):
-            continue
-        if (low, high) not in ((-8, 7), (0, 15)):
-            return Reason(
-                code=Code.QUANT_SCHEME,
-                detail=f"the weight is quantized to {low}..{high} in groups of {size}; groups are "
-                "supported for 4 bits (-8..7) only, other widths per channel",
-            )
+    if "dequantize" not in op.target or op.inputs[0] in graph:
+        return None
+    given = dict(op.args)
+    weight = graph.fact(op.inputs[0])
+    block = given.get("block_size")
+    size = block[-1] if isinstance(block, tuple) else given.get("group_size")
+    low, high = given.get("quant_min"), given.get("quant_max")
+    if weight is None or size is None or size in (1, weight.shape[-1]):
+        return None
+    if (low, high) not in ((-8, 7), (0, 15)):
+        return Reason(
+            code=Code.QUANT_SCHEME,
+            detail=f"the weight is quantized to {low}..{high} in groups of {size}; groups are "
+            "supported for 4 bits (-8..7) only, other widths per channel",
+        )
     return None
 
 
-def approximate_gelu(claim: Claim, graph: OpGraph) -> Reason | None:
+@per_op
+def approximate_gelu(op: Op, graph: OpGraph) -> Reason | None:
     """Veto the tanh form of GELU: the delegate ignores the argument and computes the exact one."""
-    for id in claim.ops:
-        op = graph.op(id)
-        if op.kind == "aten.gelu" and (form := dict(op.args).get("approximate", "none")) != "none":
-            return Reason(
-                code=Code.ARGUMENT,
-                detail=f"approximate={form!r} would be ignored: the delegate computes the exact"
-                " GELU, off by up to 5e-4; use approximate='none' in the model to delegate it",
-            )
+    if op.kind == "aten.gelu" and (form := dict(op.args).get("approximate", "none")) != "none":
+        return Reason(
+            code=Code.ARGUMENT,
+            detail=f"approximate={form!r} would be ignored: the delegate computes the exact"
+            " GELU, off by up to 5e-4; use approximate='none' in the model to delegate it",
+        )
     return None
 
 
-def shared_constant(claim: Claim, graph: OpGraph) -> Reason | None:
+@per_op
+def shared_constant(op: Op, graph: OpGraph) -> Reason | None:
     """Veto another reader of a constant that a matrix product packs.
 
     XNNPACK lets go of the constant once it is packed. Where the program was loaded from a file, the
     other reader then reads freed memory, and the process dies.
     """
-    for id in claim.ops:
-        if _packs(id, graph):
+    if _packs(op.id, graph):
+        return None
+    for used in op.inputs:
+        given = graph.input(used)
+        if given is None or not given.constant:
             continue
-        for used in graph.op(id).inputs:
-            given = graph.input(used)
-            if given is None or not given.constant:
-                continue
-            packer = next((user for user in graph.users(used) if _packs(user, graph)), None)
-            if packer is not None:
-                return Reason(
-                    code=Code.DECLINED,
-                    detail=f"it reads {given.target or used}, which {packer} packs as a weight or"
-                    " bias: a delegate lets go of a constant once it is packed",
-                )
+        packer = next((user for user in graph.users(used) if _packs(user, graph)), None)
+        if packer is not None:
+            return Reason(
+                code=Code.DECLINED,
+                detail=f"it reads {given.target or used}, which {packer} packs as a weight or"
+                " bias: a delegate lets go of a constant once it is packed",
+            )
     return None
 
 
@@ -111,25 +109,24 @@ def _packs(id: str, graph: OpGraph) -> bool:
 _INTEGERS = ("int8", "uint8", "int16", "int32", "int64", "bool")
 
 
-def integer_data(claim: Claim, graph: OpGraph) -> Reason | None:
+@per_op
+def integer_data(op: Op, graph: OpGraph) -> Reason | None:
     """Veto integers outside quantization: an integer weight would be read as if it were float.
 
     Some torchao tensors export no dequantize at all, but the integer weight, a conversion, the
     product and a multiplication by the scale.
     """
-    for id in claim.ops:
-        op = graph.op(id)
-        if "quant" in op.target or "qparams" in op.target or op.target == "getitem":
-            continue
-        given = [fact for used in op.inputs if (fact := graph.fact(used)) is not None]
-        for fact in (*given, *op.outputs):
-            if fact.dtype in _INTEGERS:
-                return Reason(
-                    code=Code.DTYPE,
-                    detail=f"{op.target} of {fact}: integers outside a quantize and dequantize "
-                    "pair would be read as floats; a weight-only quantized product needs its "
-                    "activation quantized dynamically (8da4w, 8da8w)",
-                )
+    if "quant" in op.target or "qparams" in op.target or op.target == "getitem":
+        return None
+    given = [fact for used in op.inputs if (fact := graph.fact(used)) is not None]
+    for fact in (*given, *op.outputs):
+        if fact.dtype in _INTEGERS:
+            return Reason(
+                code=Code.DTYPE,
+                detail=f"{op.target} of {fact}: integers outside a quantize and dequantize "
+                "pair would be read as floats; a weight-only quantized product needs its "
+                "activation quantized dynamically (8da4w, 8da8w)",
+            )
     return None
 
 
@@ -162,16 +159,15 @@ def lost_dequantize(claim: Claim, graph: OpGraph) -> Reason | None:
     return None
 
 
-def prelu_rank(claim: Claim, graph: OpGraph) -> Reason | None:
+@per_op
+def prelu_rank(op: Op, graph: OpGraph) -> Reason | None:
     """Veto a PReLU of anything but four dimensions: compiling it fails."""
-    for id in claim.ops:
-        op = graph.op(id)
-        if op.kind == "aten.prelu" and op.outputs[0].rank != 4:
-            return Reason(
-                code=Code.SHAPE,
-                detail=f"{op.target} of {op.outputs[0]}: the delegate computes it in channels last "
-                "and compiles four dimensions only",
-            )
+    if op.kind == "aten.prelu" and op.outputs[0].rank != 4:
+        return Reason(
+            code=Code.SHAPE,
+            detail=f"{op.target} of {op.outputs[0]}: the delegate computes it in channels last "
+            "and compiles four dimensions only",
+        )
     return None
 
 

@@ -12,12 +12,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from cede.constants import constants, value_of
+from cede.partitioners.wrapped import Wrapped
 from cede.types import Claim, Keep, Ref, Refusal
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from cede.types import Op, OpGraph, Partitioner, Program
+    from cede.types import Op, OpGraph, Program
 
 PER_CHANNEL = "quantized_decomposed.dequantize_per_channel.default"
 _INT8 = ((-128, 127), (-127, 127))
@@ -25,24 +26,12 @@ _INT4 = (-8, 7)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WeightOnly:
+class WeightOnly(Wrapped):
     """A partitioner that also claims linear ops of float activations with such weights.
 
     Attributes:
         inner: answers for all other ops; its refusals of these become claims.
     """
-
-    inner: Partitioner
-
-    @property
-    def name(self) -> str:
-        """The inner partitioner's name."""
-        return self.inner.name
-
-    @property
-    def backend(self) -> str:
-        """The inner partitioner's backend."""
-        return self.inner.backend
 
     def keeps(self, program: Program) -> Keep:
         """What `inner` wants whole, and linear ops with such weights."""

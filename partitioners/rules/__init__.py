@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from functools import wraps
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from cede.partitioners.rules.checks import (
@@ -19,7 +20,8 @@ from cede.partitioners.rules.checks import (
     same_dtype,
     static_shape,
 )
-from cede.types import Claim, Code, Keep, Op, OpGraph, Partitioner, Reason, Refusal
+from cede.partitioners.wrapped import Wrapped
+from cede.types import Claim, Code, Keep, Op, OpGraph, Reason, Refusal
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -36,6 +38,7 @@ __all__ = [
     "constant",
     "divisible",
     "dtype",
+    "per_op",
     "produced_by",
     "quantized",
     "rank",
@@ -115,8 +118,19 @@ Veto: TypeAlias = Callable[[Claim, OpGraph], "Reason | None"]
 """Looks at a whole claim: None, or why the backend must not have it."""
 
 
+def per_op(check: Check) -> Veto:
+    """A veto that holds the ops of a claim against a check, one by one in graph order."""
+
+    @wraps(check)
+    def veto(claim: Claim, graph: OpGraph) -> Reason | None:
+        reasons = (check(graph.op(id), graph) for id in sorted(claim.ops, key=graph.position))
+        return next((reason for reason in reasons if reason is not None), None)
+
+    return veto
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Vetoed:
+class Vetoed(Wrapped):
     """Another partitioner, whose claims must also pass vetoes.
 
     Attributes:
@@ -126,19 +140,8 @@ class Vetoed:
             a veto will refuse should not be kept.
     """
 
-    inner: Partitioner
     vetoes: tuple[Veto, ...]
     keep_unless: Callable[[Any], bool] | None = None
-
-    @property
-    def name(self) -> str:
-        """The inner partitioner's name."""
-        return self.inner.name
-
-    @property
-    def backend(self) -> str:
-        """The inner partitioner's backend."""
-        return self.inner.backend
 
     def keeps(self, program: Program) -> Keep:
         """What `inner` wants whole and no veto will refuse."""

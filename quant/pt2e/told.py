@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import torch
@@ -93,11 +95,5 @@ def _counts(node: Node) -> bool:
 
 
 def _grouped(given: Iterator[AnnotatedRow]) -> Iterator[AnnotatedRow]:
-    counts: dict[tuple[str, ...], int] = {}
-    for row in given:
-        key = (row.module, row.op, row.quantizer, row.scheme, row.note)
-        counts[key] = counts.get(key, 0) + 1
-    for (module, op, quantizer, scheme, note), count in counts.items():
-        yield AnnotatedRow(
-            module=module, op=op, count=count, quantizer=quantizer, scheme=scheme, note=note
-        )
+    for row, count in Counter(given).items():
+        yield replace(row, count=count)

@@ -31,21 +31,7 @@ def quantize_model(
     calls: Iterable[Sequence[Any]] | None = None,
     kwargs: Mapping[str, Any] | None = None,
 ) -> tuple[nn.Module, QuantizationReport]:
-    """A model whose linear and embedding modules compute in other numbers.
-
-    The given model stays as it is; what is not quantized shares its weights with it.
-
-    Args:
-        model: in float32 as far as it is quantized.
-        config: modes, groups and rules: the section `quantize` of a config, a config that has it,
-            or only a mode for linear modules, such as "8da4w".
-        calls: positional inputs of each call, for `quantize.scales: fitted`, which weighs errors by
-            the inputs that they are multiplied with; None weighs all alike.
-        kwargs: keyword inputs of all calls.
-
-    Raises:
-        ConfigError: a mode that can't be had here, or groups that don't divide; before any work.
-    """
+    """As `cede.quantize_model`."""
     todo = weighed(model, layers(model, section(config)), calls, kwargs)
     with torch.no_grad():
         made, rows = _rewritten(model, todo)

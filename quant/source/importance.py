@@ -40,7 +40,7 @@ def weighed(
     Raises:
         ConfigError: on the calls a module gets NaN or infinities.
     """
-    wanted = [one for one in layers if isinstance(one.scheme, Scheme) and one.scheme.fitted]
+    wanted = [one for one in layers if _is_fitted(one)]
     given = list(calls or ())
     if not wanted:
         return layers
@@ -50,7 +50,11 @@ def weighed(
         if (mean := means.get(one.path)) is not None:
             known = sums.get(id(one.module.weight))
             sums[id(one.module.weight)] = mean if known is None else known + mean
-    return [_with(one, sums, len(given)) if one in wanted else one for one in layers]
+    return [_with(one, sums, len(given)) if _is_fitted(one) else one for one in layers]
+
+
+def _is_fitted(layer: Layer) -> bool:
+    return isinstance(layer.scheme, Scheme) and layer.scheme.fitted
 
 
 def _with(layer: Layer, sums: Mapping[int, Tensor], count: int) -> Layer:

@@ -42,9 +42,10 @@ def rewritten(module: nn.Module, layer: Layer) -> nn.Module:
     if scheme.dynamic:
         inner: nn.Module = _dynamic(weight, bias, scheme, own)
     else:
-        found = _quantized(weight, scheme.bits, scheme.group)
-        data, scale = own or (found.qdata, found.scale)
-        inner = WeightOnlyLinear(data, scale, scheme.bits, bias)
+        if own is None:
+            found = _quantized(weight, scheme.bits, scheme.group)
+            own = found.qdata, found.scale
+        inner = WeightOnlyLinear(*own, scheme.bits, bias)
     return PaddedLinear(inner, layer.padding) if layer.padding else inner
 
 

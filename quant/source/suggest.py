@@ -102,11 +102,6 @@ def _choices(
     given = [candidates] if isinstance(candidates, str) else candidates
     if not given:
         raise ConfigError("there are no candidates: give at least one, such as 8da4w")
-    return [_choice(model, text, config) for text in given]
-
-
-def _choice(model: nn.Module, text: str, config: QuantizeConfig) -> list[Layer]:
-    """What a candidate makes of every module."""
     if config != QuantizeConfig(layers=config.layers) or any(
         rule.mode != "none" for rule in config.layers
     ):
@@ -114,6 +109,11 @@ def _choice(model: nn.Module, text: str, config: QuantizeConfig) -> list[Layer]:
             "a suggestion takes its modes from candidates: of the section quantize it takes layers"
             " with mode none, for modules to leave, and nothing else"
         )
+    return [_choice(model, text, config) for text in given]
+
+
+def _choice(model: nn.Module, text: str, config: QuantizeConfig) -> list[Layer]:
+    """What a candidate makes of every module."""
     if "," in text:
         asked = QuantizeConfig(embedding=text, layers=config.layers, on_mismatch="skip")
     else:

@@ -4,23 +4,26 @@ from __future__ import annotations
 
 import threading
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from cede.config.selectors import SelectorConfig, selects, selects_for_all, selects_for_backend
 from cede.nearest import suggestion
 
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+
+def _one_of(words: Sequence[str]) -> Callable[[str], str]:
+    def check(word: str) -> str:
+        return "" if word in words else f"is {word!r}; {suggestion(word, words)}"
+
+    return check
+
+
 FALLBACK = ("ignore", "warn", "error")
 
 
-def _fallback(word: str) -> str:
-    return "" if word in FALLBACK else f"is {word!r}; {suggestion(word, FALLBACK)}"
-
-
 FAILED = ("leave", "error")
-
-
-def _failed(word: str) -> str:
-    return "" if word in FAILED else f"is {word!r}; {suggestion(word, FAILED)}"
 
 
 COUNT = {"least": 0}
@@ -60,7 +63,7 @@ class PolicyConfig:
     exclude: list[SelectorConfig] = field(default_factory=list, metadata={"each": selects})
     pin: list[SelectorConfig] = field(default_factory=list, metadata={"each": selects_for_backend})
     require: list[SelectorConfig] = field(default_factory=list, metadata={"each": selects})
-    fallback: str = field(default="ignore", metadata={"check": _fallback})
+    fallback: str = field(default="ignore", metadata={"check": _one_of(FALLBACK)})
     fallback_for: list[SelectorConfig] = field(
         default_factory=list, metadata={"each": selects_for_all}
     )
@@ -72,15 +75,7 @@ class PolicyConfig:
 MISMATCH = ("error", "skip", "pad", "smaller")
 
 
-def _mismatch(word: str) -> str:
-    return "" if word in MISMATCH else f"is {word!r}; {suggestion(word, MISMATCH)}"
-
-
 SCALES = ("absmax", "fitted")
-
-
-def _scales(word: str) -> str:
-    return "" if word in SCALES else f"is {word!r}; {suggestion(word, SCALES)}"
 
 
 def _selector(text: str) -> str:
@@ -136,8 +131,8 @@ class QuantizeConfig:
     mode: str = ""
     group_size: int | None = field(default=None, metadata=COUNT)
     embedding: str = ""
-    on_mismatch: str = field(default="error", metadata={"check": _mismatch})
-    scales: str = field(default="absmax", metadata={"check": _scales})
+    on_mismatch: str = field(default="error", metadata={"check": _one_of(MISMATCH)})
+    scales: str = field(default="absmax", metadata={"check": _one_of(SCALES)})
     layers: list[LayerConfig] = field(default_factory=list)
     pt2e: str = ""
     pt2e_mode: str = "static"
@@ -188,7 +183,7 @@ class LoweringConfig:
         cache_bytes: what all of them may take; those used longest ago go first.
     """
 
-    failed: str = field(default="leave", metadata={"check": _failed})
+    failed: str = field(default="leave", metadata={"check": _one_of(FAILED)})
     stock: bool = False
     cache: bool = True
     cache_folder: str = ""

@@ -15,8 +15,6 @@ from cede.reporting.records import SCHEMA
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from cede.types import Loss, Refusal
-
 NUMBERS = (
     "ops", "delegated", "delegates", "flops", "delegated_flops", "weight_bytes",
     "delegated_weight_bytes",
@@ -33,7 +31,6 @@ class SavedOp:
         backend: that computes it, "" when left.
         delegate: id of its delegation, "" when left.
         reason: why it was left, "" when taken.
-        flops: floating-point operations; 0 in a plan.
         bookkeeping: whether it computes nothing.
     """
 
@@ -41,7 +38,6 @@ class SavedOp:
     backend: str
     delegate: str
     reason: str
-    flops: int = 0
     bookkeeping: bool = False
 
 
@@ -52,7 +48,6 @@ class Saved:
     Attributes:
         name: of its file.
         kind: "plan" or "report".
-        fingerprint: of the program.
         ops: by what stays the same in a changed program: scope, module, operator and place
             among those that share these. A plan knows ids only.
         totals: by name (`NUMBERS`); a plan knows "ops", "delegated" and "delegates".
@@ -64,7 +59,6 @@ class Saved:
 
     name: str
     kind: str
-    fingerprint: str
     ops: dict[tuple[str, ...], SavedOp] = field(repr=False)
     totals: dict[str, int]
     border_bytes: int | None
@@ -105,18 +99,13 @@ def _of_plan(plan: Plan, name: str) -> Saved:
     for given in plan.delegations:
         for id in given.ops:
             ops[(id,)] = SavedOp(id=id, backend=given.backend, delegate=given.id, reason="")
-    reasons: dict[str, list[str]] = {}
-    rows: list[Refusal | Loss] = [*plan.refusals, *plan.losses]
-    for row in rows:
-        reasons.setdefault(row.op, []).append(f"{row.partitioner}: {row.reason}")
-    for id, told in reasons.items():
+    for id, told in plan.reasons().items():
         if (id,) not in ops:
-            ops[(id,)] = SavedOp(id=id, backend="", delegate="", reason="; ".join(told))
+            ops[(id,)] = SavedOp(id=id, backend="", delegate="", reason=told)
     taken = sum(bool(op.delegate) for op in ops.values())
     return Saved(
         name=name,
         kind="plan",
-        fingerprint=plan.fingerprint,
         ops=ops,
         totals={"ops": len(ops), "delegated": taken, "delegates": len(plan.delegations)},
         border_bytes=None,
@@ -134,7 +123,6 @@ def _of_report(data: dict[str, Any], name: str) -> Saved:
             backend=row["backend"],
             delegate=row["delegate"],
             reason=row["reason"],
-            flops=int(row["flops"]),
             bookkeeping=bool(row["bookkeeping"]),
         )
         seen[place] += 1
@@ -142,7 +130,6 @@ def _of_report(data: dict[str, Any], name: str) -> Saved:
     return Saved(
         name=name,
         kind="report",
-        fingerprint=data["fingerprint"],
         ops=ops,
         totals={number: int(data["totals"][number]) for number in NUMBERS},
         border_bytes=sum(given["bytes_in"] + given["bytes_out"] for given in delegates),

@@ -36,7 +36,6 @@ def name_problems(config: Config) -> list[str]:
     known = [name for name in config.backends if name in host.backends]
     if config.partitioners or (known and len(lines) == before):
         own = replace(config, backends=known)
-        own.origins = config.origins
         _told(lambda: host.partitioners_for(own), lines)
     return list(dict.fromkeys(lines))
 

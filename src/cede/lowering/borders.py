@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from cede.errors import LoweringError
-from cede.lowering.custom import refusals
+from cede.planning import UNASKED
 from cede.reporting.borders import Meeting, borders
 
 if TYPE_CHECKING:
@@ -17,11 +17,11 @@ _KINDS = ("quantized_decomposed.quantize_per", "quantized_decomposed.dequantize_
 
 def left_quantized(plan: Plan, graph: OpGraph) -> tuple[str, ...]:
     """A warning for each kind of them, with where they are and why nobody took them."""
-    taken = plan.delegation_of()
+    taken, reasons = plan.delegation_of(), plan.reasons()
     found: dict[str, list[str]] = {}
     for op in graph.ops:
         if op.id not in taken and op.target.startswith(_KINDS):
-            found.setdefault(op.kind, []).append(f"  {op.where}: {refusals(plan, op.id)}")
+            found.setdefault(op.kind, []).append(f"  {op.where}: {reasons.get(op.id, UNASKED)}")
     return tuple(
         f"{len(lines)} {kind} outside of every delegate, computed by ExecuTorch's own kernels:\n"
         + "\n".join(lines)

@@ -18,6 +18,7 @@ from torchgen.model import FunctionSchema, SchemaKind  # type: ignore[import-unt
 from cede.errors import LoweringError
 from cede.facts.arguments import aten_overload, written_by
 from cede.lowering.tags import nodes_by_id
+from cede.planning import UNASKED
 from cede.running.kernels import NAMESPACES
 
 if TYPE_CHECKING:
@@ -88,12 +89,12 @@ def stranded(program: ExportedProgram, plan: Plan, graph: OpGraph) -> str:
     Returns:
         A text that names each op, its place, and every partitioner's reason; "" if there is none.
     """
-    taken = plan.delegation_of()
+    taken, reasons = plan.delegation_of(), plan.reasons()
     found: dict[str, list[str]] = {}
     for id, node in nodes_by_id(program.graph_module):
         op = written_by(node) or aten_overload(node.target)
         if id not in taken and is_custom(op) and not emittable(op):
-            text = f"  {graph.op(id).where}: {refusals(plan, id)}"
+            text = f"  {graph.op(id).where}: {reasons.get(id, UNASKED)}"
             found.setdefault(str(op), []).append(text)
     if not found:
         return ""
@@ -106,13 +107,6 @@ def stranded(program: ExportedProgram, plan: Plan, graph: OpGraph) -> str:
         " (torch._decomp.register_decomposition), or an out variant"
         f" ({first.rpartition('.')[0].replace('.', '::')}.out) and link a kernel for it."
     )
-
-
-def refusals(plan: Plan, op: str) -> str:
-    """Every partitioner's reason against an op, by its id."""
-    given: list[Any] = [*plan.refusals, *plan.losses]
-    found = (f"{row.partitioner}: {row.reason}" for row in given if row.op == op)
-    return "; ".join(found) or "no partitioner was asked"
 
 
 def unclaimed(program: ExportedProgram, ops: Collection[Any], claimed: Collection[str]) -> set[Any]:

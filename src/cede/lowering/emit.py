@@ -12,9 +12,9 @@ import torch
 
 from cede.errors import LoweringError
 from cede.files import write_whole
-from cede.lowering.custom import refusals
 from cede.lowering.memory import memory_use, told
 from cede.lowering.upstream import upstream_error
+from cede.planning import UNASKED
 from cede.reporting import Report, make_report
 
 if TYPE_CHECKING:
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from cede.costs import Timing
     from cede.planning import Plan
+    from cede.reporting import MemoryUse
     from cede.types import OpGraph
 
 
@@ -38,6 +39,7 @@ class Lowered:
         source: the exported program it was made from.
         edge: the edge program with its delegates, before emission.
         executorch: the emitted program.
+        memory: what it plans for the values of a call.
         warnings: what the user should know, beyond the plan's own.
     """
 
@@ -46,6 +48,7 @@ class Lowered:
     source: ExportedProgram
     edge: ExportedProgram
     executorch: ExecutorchProgramManager
+    memory: MemoryUse
     warnings: tuple[str, ...] = field(default=())
 
     @property
@@ -61,8 +64,7 @@ class Lowered:
 
     def report(self, timing: Timing | None = None) -> Report:
         """The per-op delegation table, with what `cede.bench` measured if that is given."""
-        memory = memory_use(self.executorch, self.plan.method)
-        return make_report(self.plan, self.graph, timing, memory)
+        return make_report(self.plan, self.graph, timing, self.memory)
 
 
 def emit(
@@ -90,17 +92,15 @@ def emit(
         if missing:
             raise LoweringError(_no_out_variant(missing, plan, graph)) from None
         raise upstream_error("emit the program", error, plan) from error
+    memory = memory_use(executorch, plan.method)
     return Lowered(
         plan=plan,
         graph=graph,
         source=source,
         edge=intact,
         executorch=executorch,
-        warnings=(
-            *notes,
-            *_missing_kernels(executorch, plan, graph),
-            *told(memory_use(executorch, plan.method)),
-        ),
+        memory=memory,
+        warnings=(*notes, *_missing_kernels(executorch, plan, graph), *told(memory)),
     )
 
 
@@ -131,12 +131,12 @@ def _register_left(plan: Plan, graph: OpGraph) -> None:
 
 def _no_out_variant(missing: list[str], plan: Plan, graph: OpGraph) -> str:
     lines = []
-    taken = plan.delegation_of()
+    taken, reasons = plan.delegation_of(), plan.reasons()
     for name in missing:
         kind = name.replace("::", ".")
         for op in graph.ops:
             if op.id not in taken and op.target.startswith(kind):
-                lines.append(f"  {op.where}: {refusals(plan, op.id)}")
+                lines.append(f"  {op.where}: {reasons.get(op.id, UNASKED)}")
     return (
         f"no out variant is registered for {', '.join(missing)}, which no backend took:\n"
         + "\n".join(lines)

@@ -17,6 +17,7 @@ from torch.export.graph_signature import InputKind, InputSpec, TensorArgument
 
 from cede.constants import constants, value_of
 from cede.errors import CedeError, LoweringError
+from cede.lowering.view import view_of
 from cede.types import block_bytes
 
 if TYPE_CHECKING:
@@ -128,11 +129,7 @@ def decoded(
     names = set(nodes)
     if not names:
         return program, ()
-    result = copy.copy(program)
-    result._graph_module = copy.deepcopy(program.graph_module)
-    result._graph_signature = copy.deepcopy(program.graph_signature)
-    result._state_dict = dict(program.state_dict)
-    result._constants = dict(program.constants)
+    result = view_of(program)
     readers: dict[tuple[Node, str], list[Node]] = {}
     for node in list(encoded_ops(result)):
         if node.name in names:

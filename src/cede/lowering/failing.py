@@ -7,7 +7,6 @@ backend might have been given. Where the compiler's own message names an op, it 
 
 from __future__ import annotations
 
-import dataclasses
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
@@ -91,10 +90,7 @@ def failure_of(error: CompileError, compiles: Callable[[Plan, str], bool | None]
     ops = sorted(given.ops, key=graph.position)
 
     def fails(size: int) -> bool | None:
-        cut = given.cut(set(ops[:size]))
-        others = (cut if one.id == given.id else one for one in error.plan.delegations)
-        plan = dataclasses.replace(error.plan, delegations=tuple(others))
-        found = compiles(plan, given.id)
+        found = compiles(error.plan.cut(given.id, set(ops[:size])), given.id)
         return None if found is None else not found
 
     if fails(len(ops)) is False:

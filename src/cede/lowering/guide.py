@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import copy
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from cede.facts.places import NODE_KEY
-from cede.lowering.custom import refusals
 from cede.lowering.scout import scout
+from cede.lowering.view import view_of
+from cede.planning import UNASKED
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
     from cede.config import Config
     from cede.host import Host
-    from cede.planning import Plan
     from cede.types import Delegation, OpGraph
 
 
@@ -53,15 +52,17 @@ def places(
     for op in plan.graph.ops:
         if not op.bookkeeping and op.id not in fixed and (name := found.nodes.get(op.id)):
             ops.setdefault(name, []).append(op.id)
-    taken = plan.delegation_of()
-    return {name: _place(plan, taken, made) for name, made in ops.items()}
+    taken, reasons = plan.delegation_of(), plan.reasons()
+    return {name: _place(reasons, taken, made) for name, made in ops.items()}
 
 
-def _place(plan: Plan, taken: Mapping[str, Delegation], ops: Iterable[str]) -> Place:
+def _place(
+    reasons: Mapping[str, str], taken: Mapping[str, Delegation], ops: Iterable[str]
+) -> Place:
     given = {}
     for op in ops:
         if op not in taken:
-            return Place(why=refusals(plan, op))
+            return Place(why=reasons.get(op, UNASKED))
         given[taken[op].id] = taken[op].backend
     backends = list(dict.fromkeys(given.values()))
     if len(backends) > 1:
@@ -86,9 +87,7 @@ def _constant(graph: OpGraph, id: str) -> bool:
 
 def _noted(program: ExportedProgram) -> ExportedProgram:
     """A copy whose nodes have their names in what goes with them through decomposition."""
-    result = copy.copy(program)
-    result._graph_module = copy.deepcopy(program.graph_module)
-    result._graph_signature = copy.deepcopy(program.graph_signature)
+    result = view_of(program)
     for node in result.graph.nodes:
         if node.op == "call_function":
             custom = node.meta.get("custom")

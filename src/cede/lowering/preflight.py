@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING, Any
 import torch
 from executorch.exir.passes import to_out_var_skiplist
 
-from cede.errors import LoweringError, PolicyError
+from cede.errors import LoweringError
 from cede.facts.arguments import aten_overload, written_by
-from cede.lowering.custom import emittable, is_custom, out_variant, refusals, stranded
+from cede.lowering.custom import emittable, is_custom, out_variant, stranded
+from cede.lowering.policed import insist_on
 from cede.lowering.tags import nodes_by_id
+from cede.planning import UNASKED
 from cede.running.kernels import libraries, register
 
 if TYPE_CHECKING:
@@ -55,10 +57,11 @@ def unrunnable(program: ExportedProgram, plan: Plan, graph: OpGraph) -> list[str
 
     present = set(Runtime.get().operator_registry.operator_names)
     missing: dict[str, list[str]] = {}
+    names: dict[Any, str] = {}
     for op, overload in _left(program, plan, graph):
-        if not emittable(overload):
-            continue
-        name = _out_variant(overload)
+        if overload not in names:
+            names[overload] = _out_variant(overload) if emittable(overload) else ""
+        name = names[overload]
         if name and name not in present:
             missing.setdefault(name, []).append(op.where)
     return [
@@ -68,27 +71,25 @@ def unrunnable(program: ExportedProgram, plan: Plan, graph: OpGraph) -> list[str
     ]
 
 
-def insist_on_all(findings: Iterable[Finding], reviews: Iterable[str], lost: Sequence[str]) -> None:
+def insist_on_all(findings: Sequence[Finding], reviews: Iterable[str], lost: Sequence[str]) -> None:
     """Stop at everything that is wrong with a plan, told in one error.
 
     Raises:
         PolicyError: the policy alone isn't met.
         LoweringError: a review found an error, or an op that was left can't be emitted.
     """
-    policy = [given.message for given in findings if given.severity == "error"]
-    others = [*reviews, *lost]
-    if others:
+    if others := [*reviews, *lost]:
+        policy = [given.message for given in findings if given.severity == "error"]
         raise LoweringError("\n".join([*policy, *others]))
-    if policy:
-        raise PolicyError("\n".join(policy))
+    insist_on(findings)
 
 
 def _flows(plan: Plan, graph: OpGraph) -> list[str]:
-    taken = plan.delegation_of()
+    taken, reasons = plan.delegation_of(), plan.reasons()
     left = [op for op in graph.ops if op.branches and op.id not in taken and op.target not in _FLOW]
     if not left:
         return []
-    lines = "\n".join(f"  {op.where}: {refusals(plan, op.id)}" for op in left)
+    lines = "\n".join(f"  {op.where}: {reasons.get(op.id, UNASKED)}" for op in left)
     names = ", ".join(dict.fromkeys(op.target for op in left))
     text = (
         f"nobody takes {names}, and ExecuTorch emits no control flow but {', '.join(_FLOW)}:\n"
@@ -103,10 +104,12 @@ def _without_variant(program: ExportedProgram, plan: Plan, graph: OpGraph) -> li
         (op, overload) for op, overload in _left(program, plan, graph) if not is_custom(overload)
     ]
     register(str(overload).replace(".", "::", 1) for _, overload in left)
+    lacking = {each for each in {overload for _, overload in left} if not emittable(each)}
+    reasons = plan.reasons() if lacking else {}
     found: dict[str, list[str]] = {}
     for op, overload in left:
-        if not emittable(overload):
-            text = f"  {op.where}: {refusals(plan, op.id)}"
+        if overload in lacking:
+            text = f"  {op.where}: {reasons.get(op.id, UNASKED)}"
             found.setdefault(overload._schema.name, []).append(text)
     if not found:
         return []

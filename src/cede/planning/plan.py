@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
     from pathlib import Path
 
     from cede.types import Costs, Delegation, Loss, OpGraph, Refusal
 
 SCHEMA = 1
+
+UNASKED = "no partitioner was asked"
+"""The reason of an op that `Plan.reasons` has none for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,6 +63,19 @@ class Plan:
     def delegation_of(self) -> dict[str, Delegation]:
         """Map each delegated op's id to its delegation."""
         return {op: given for given in self.delegations for op in given.ops}
+
+    def reasons(self) -> dict[str, str]:
+        """Map each op that a partitioner refused or lost to all such reasons, in a line."""
+        rows: list[Refusal | Loss] = [*self.refusals, *self.losses]
+        found: dict[str, list[str]] = {}
+        for row in rows:
+            found.setdefault(row.op, []).append(f"{row.partitioner}: {row.reason}")
+        return {op: "; ".join(told) for op, told in found.items()}
+
+    def cut(self, id: str, ops: Collection[str]) -> Plan:
+        """The plan with no other ops than these in one delegation; the others stay."""
+        delegations = (each.cut(ops) if each.id == id else each for each in self.delegations)
+        return replace(self, delegations=tuple(delegations))
 
     def to_json(self) -> str:
         """JSON text, stable: the same plan gives the same text."""

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from cede.checking import Call
     from cede.config import Config
     from cede.lowering import Lowered
-    from cede.planning import Plan
     from cede.types import Delegation, Op
 
 
@@ -82,7 +81,7 @@ def bisect(
 
     def fault(ops: Sequence[str]) -> str | None:
         """What a delegate of these ops shows; None where it can't be made or run."""
-        plan = _only(lowered.plan, first.given, ops)
+        plan = lowered.plan.cut(first.given.id, set(ops))
         try:
             edge, _ = lower_edge(lowered.source, host, loaded, options, plan)
             walker = Walker(
@@ -117,10 +116,3 @@ def _narrowed(
         delegate=given.id, backend=given.backend, op=lowered.graph.op(ops[wrong - 1]), alone=alone,
         fault=seen.get(wrong) or shown, tried=len(trials), failed=trials.count(None),
     )  # fmt: skip
-
-
-def _only(plan: Plan, given: Delegation, ops: Sequence[str]) -> Plan:
-    """The plan with a delegation cut down to some of its ops; the others stay as they are."""
-    cut = given.cut(set(ops))
-    delegations = tuple(cut if d.id == given.id else d for d in plan.delegations)
-    return dataclasses.replace(plan, delegations=delegations)
