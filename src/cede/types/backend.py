@@ -86,7 +86,8 @@ class Backend:
         delegate_for: the id for a delegate with these compile specs, where one backend has several
             compilers; None is always `delegate_id`.
         available: what can be done on this machine; quick, imports nothing that may hang.
-        register: makes ExecuTorch know the backend's compiler, before lowering.
+        register: makes ExecuTorch know the backend's compiler, before lowering. ExecuTorch finds
+            it among the classes alive, so one that is made here has to be held, by a module say.
         compile_specs: compile specs for these options, used for claims that bring none.
         rates: what it costs by default, from a data file of the plugin; None if unknown.
         cost: predicted seconds of one op, None if unknown; goes before the rates.
