@@ -25,8 +25,8 @@ DOCS = Path(__file__).parents[2] / "docs"
 COMMANDS = [
     "plan", "lower", "export", "report", "explain", "whatif", "diff", "gate", "run", "verify",
     "bisect", "bench",
-    "quantize", "export-llm", "chat", "calibrate", "cache", "ops", "models", "plugins", "doctor",
-    "new-plugin",
+    "quantize", "export-llm", "chat", "calibrate", "cache", "ops", "models", "sweep", "plugins",
+    "doctor", "new-plugin",
 ]  # fmt: skip
 
 

@@ -15,6 +15,7 @@ from cede.cli.planning import explain, plan, report
 from cede.cli.plugins import plugins
 from cede.cli.quantizing import quantize
 from cede.cli.running import run
+from cede.cli.sweep import sweep
 from cede.cli.verifying import bisect, verify
 from cede.cli.whatif import whatif
 
@@ -45,6 +46,7 @@ main = CommandLine(
         cache,
         ops,
         models,
+        sweep,
         plugins,
         doctor,
         new_plugin,

@@ -7,6 +7,8 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
+import time
 import warnings
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection
@@ -39,6 +41,7 @@ class Worker:
 
     def __init__(self) -> None:
         self._process: subprocess.Popen[bytes] | None = None
+        self._ended = False
         self._pipe: Connection | None = None
         self._log: IO[bytes] | None = None
 
@@ -51,7 +54,7 @@ class Worker:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._stop()
+        self.stop()
 
     def ask(self, job: Callable[..., Any], *args: Any, seconds: float) -> Any:
         """What `job(*args)` returns in the child.
@@ -67,10 +70,10 @@ class Worker:
             TimedOut: it took too long.
         """
         pipe = self._pipe or self._start()
-        pipe.send((job, args))
         try:
+            pipe.send((job, args))
             if not pipe.poll(seconds):
-                self._stop()
+                self.stop()
                 raise TimedOut(f"it took longer than {seconds:g} s")
             done, value = pipe.recv()
         except (EOFError, ConnectionError):
@@ -79,13 +82,23 @@ class Worker:
             raise JobError(value)
         return value
 
+    def end(self) -> None:
+        """From another thread: kill the child, so that what waits for it raises Crashed."""
+        self._ended = True
+        if self._process is not None:
+            self._process.kill()
+
     def _start(self) -> Connection:
         # multiprocessing's own start would run the caller's script again, guarded or not
         mine, other = Pipe()
         fd = other.fileno()
         self._log = tempfile.TemporaryFile()
         self._process = subprocess.Popen(
-            [sys.executable, "-c", f"from cede.support.worker import serve; serve({fd})"],
+            [
+                sys.executable,
+                "-c",
+                f"from cede.support.worker import serve; serve{fd, os.getpid()}",
+            ],
             env={**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)},
             pass_fds=[fd],
             stdin=subprocess.DEVNULL,
@@ -94,9 +107,11 @@ class Worker:
         )
         other.close()
         self._pipe = mine
+        if self._ended:
+            self._process.kill()
         try:
             if not mine.poll(STARTING):
-                self._stop()
+                self.stop()
                 raise TimedOut(f"a child process took longer than {STARTING:g} s to start")
             mine.recv()
         except (EOFError, ConnectionError):
@@ -108,7 +123,7 @@ class Worker:
         code = self._process.wait()
         how = f"exit code {code}" if code >= 0 else signal.Signals(-code).name
         said = self._last_line()
-        self._stop()
+        self.stop()
         return f"{how}: {said}" if said else how
 
     def _last_line(self) -> str:
@@ -118,7 +133,8 @@ class Worker:
         lines = [line.strip() for line in text.splitlines() if line.strip()]
         return lines[-1][:200] if lines else ""
 
-    def _stop(self) -> None:
+    def stop(self) -> None:
+        """End the child; the next job has a new one."""
         if self._process is not None:
             self._process.kill()
             self._process.wait()
@@ -128,9 +144,10 @@ class Worker:
         self._process = self._pipe = self._log = None
 
 
-def serve(fd: int) -> None:
-    """The child: jobs in, `(True, result)` or `(False, error)` out."""
+def serve(fd: int, parent: int) -> None:
+    """The child: jobs in, `(True, result)` or `(False, error)` out. It ends with its parent."""
     warnings.simplefilter("ignore")
+    threading.Thread(target=_follow, args=(parent,), daemon=True).start()
     pipe: Connection = Connection(fd)
     import torch
 
@@ -146,6 +163,13 @@ def serve(fd: int) -> None:
         except Exception as error:
             answer = False, _said(error)
         pipe.send(answer)
+
+
+def _follow(parent: int) -> None:
+    """End this process when another is its parent: one that was killed can't end it."""
+    while os.getppid() == parent:
+        time.sleep(1)
+    os._exit(1)
 
 
 def _said(error: BaseException) -> str:
