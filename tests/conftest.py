@@ -24,6 +24,14 @@ def delegates_of_the_session(tmp_path_factory: pytest.TempPathFactory) -> Iterat
         yield
 
 
+@pytest.fixture(autouse=True)
+def own_cache_of_who_patches(request: pytest.FixtureRequest) -> None:
+    """Give a test that replaces something a cache of its own."""
+    if "monkeypatch" in request.fixturenames:
+        folder = request.getfixturevalue("tmp_path_factory").mktemp("cache")
+        request.getfixturevalue("monkeypatch").setenv("CEDE_CACHE", str(folder))
+
+
 @pytest.fixture(scope="session")
 def demo_plugin(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder where pip has installed the distribution of `demo_plugin/`; put it on the path."""

@@ -22,7 +22,8 @@ from torch.fx.experimental.symbolic_shapes import free_symbols
 
 from cede.backends.reference.constants import lift
 from cede.errors import LoweringError
-from cede.running.kernels import register, resolve
+from cede.running.kernels import resolve
+from cede.running.libraries import register
 from cede.running.signature import laid_out, strides_of
 
 if TYPE_CHECKING:

@@ -19,8 +19,9 @@ if TYPE_CHECKING:
     from cede.checking import Call, Check
     from cede.claim import Answers
     from cede.costs import Timing
-    from cede.lowering import Lowered, PlanPartitioner
+    from cede.lowering import PlanPartitioner
     from cede.planning import Plan
+    from cede.programs import Lowered
     from cede.reporting import Report
     from cede.running import RunResult
     from cede.types import Delegation
@@ -138,7 +139,7 @@ def lower(
         PolicyError: the plan does not meet the config's policy.
         LoweringError: a delegate can't be compiled, or an op that was left can't be emitted.
     """
-    from cede.lowering import lower_program
+    from cede.programs import lower as lowered
 
     loaded = _read(config)
     if plan is not None:
@@ -149,7 +150,7 @@ def lower(
                 f" [{', '.join(loaded.backends)}]; leave them out, or make a new plan"
             )
         loaded = replace(loaded, backends=own)
-    return lower_program(program, *_prepare(loaded), replay=plan, metadata=metadata)
+    return lowered(program, *_prepare(loaded), replay=plan, metadata=metadata)
 
 
 def export(

@@ -211,7 +211,7 @@ def _from_pt2(spec: str) -> Model:
 
 def _register_operators(path: Path) -> None:
     """Import what registers the operators that an archive calls, where that is known."""
-    from cede.running.kernels import register
+    from cede.running.libraries import register
 
     try:
         with zipfile.ZipFile(path) as archive:

@@ -17,6 +17,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+PROGRAM = "program-"
+"""How the keys of whole programs begin, beside those of delegates."""
+
 _HEAD = b"cede cache 1\n"
 _SUFFIX = ".entry"
 _BEGUN = ".begun-"
@@ -53,7 +56,7 @@ class Store:
         """The store in a folder; an empty one is `default_folder`."""
         return cls(Path(folder).expanduser() if folder else default_folder(), most)
 
-    def get(self, key: str) -> bytes | None:
+    def get(self, key: str) -> memoryview | None:
         """What was put under a key; None if there is nothing, or it is damaged."""
         path = self._path(key)
         try:
@@ -64,10 +67,9 @@ class Store:
             self._say(f"the cache {self.folder} can't be read: {error.strerror or error}")
             return None
         head = len(_HEAD)
-        digest, rest = data[head : head + 32], data[head + 32 :]
+        digest, rest = data[head : head + 32], memoryview(data)[head + 32 :]
         if data[:head] != _HEAD or hashlib.sha256(rest).digest() != digest:
-            self._say(f"{path} was damaged; it is dropped and made anew")
-            self._remove(path)
+            self.drop(key)
             return None
         try:
             os.utime(path)
@@ -75,16 +77,25 @@ class Store:
             pass  # another process evicted it; it is read already
         return rest
 
-    def put(self, key: str, data: bytes) -> None:
-        """Keep data under a key; what is too much for the bound goes."""
-        if len(data) > self.most:
+    def drop(self, key: str, why: str = "") -> None:
+        """Remove what is damaged, with a warning."""
+        path = self._path(key)
+        self._say(f"{path} was damaged; it is dropped and made anew{why and f' ({why})'}")
+        self._remove(path)
+
+    def put(self, key: str, *parts: bytes) -> None:
+        """Keep bytes, joined, under a key; what is too much for the bound goes."""
+        if sum(map(len, parts)) > self.most:
             return
+        digest = hashlib.sha256()
+        for part in parts:
+            digest.update(part)
         begun = self.folder / f"{_BEGUN}{secrets.token_hex(8)}"
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
             with begun.open("xb") as file:
-                file.write(_HEAD + hashlib.sha256(data).digest())
-                file.write(data)
+                file.write(_HEAD + digest.digest())
+                file.writelines(parts)
             begun.replace(self._path(key))
         except OSError as error:
             self._remove(begun)

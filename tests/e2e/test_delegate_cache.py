@@ -74,12 +74,15 @@ def test_only_what_changed_is_compiled(tmp_path: Path, compiled: list[str]) -> N
 def test_a_damaged_entry_is_told_and_compiled(tmp_path: Path, compiled: list[str]) -> None:
     model = torch.nn.Linear(8, 8).eval()
     first = _lower(model, tmp_path).buffer
-    (entry,) = tmp_path.iterdir()
-    entry.write_bytes(entry.read_bytes()[:-10])
+    entries = sorted(tmp_path.iterdir())
+    assert [path.name.startswith("program-") for path in entries] == [False, True]
+    for entry in entries:
+        entry.write_bytes(entry.read_bytes()[:-10])
     again = _lower(model, tmp_path)
     assert again.buffer == first
     assert len(compiled) == 2
-    assert [text for text in again.warnings if "damaged" in text and str(entry) in text]
+    told = [text for text in again.warnings if "damaged" in text]
+    assert [str(entry) in text for entry, text in zip(entries, reversed(told), strict=True)]
     assert _lower(model, tmp_path).warnings == ()
     assert len(compiled) == 2
 
@@ -89,8 +92,8 @@ def test_the_command_shows_and_clears(tmp_path: Path) -> None:
     keys = [f"lowering.cache_folder={tmp_path}", "lowering.cache_bytes=1000000"]
     shown = CliRunner().invoke(main, ["cache", "info", *keys])
     assert shown.exit_code == 0
-    assert f"folder: {tmp_path}\ndelegates: 1\n" in shown.output
+    assert f"folder: {tmp_path}\nprograms: 1\ndelegates: 1\n" in shown.output
     assert "of at most 1,000,000" in shown.output
     cleared = CliRunner().invoke(main, ["cache", "clear", *keys])
-    assert "removed 1 delegates" in cleared.output
+    assert "removed 2 entries" in cleared.output
     assert list(tmp_path.iterdir()) == []

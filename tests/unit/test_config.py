@@ -103,6 +103,13 @@ def test_plugin_files_are_relative_to_the_config_file(tmp_path: Path) -> None:
     assert load_config(load_config(file)).plugins.files == got
 
 
+def test_the_cache_folder_is_relative_to_the_config_file(tmp_path: Path) -> None:
+    path = write(tmp_path, "lowering: {cache_folder: kept}\n")
+    assert load_config(path).lowering.cache_folder == str(tmp_path / "kept")
+    here = load_config(path, ["lowering.cache_folder=mine"]).lowering.cache_folder
+    assert here == str(Path.cwd() / "mine")
+
+
 def test_plugin_files_of_an_override_are_relative_to_here(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -52,17 +52,19 @@ def make_absolute(config: Config, base: Path) -> None:
     """Make the paths in a config absolute: relative to its file's folder, `base`, or to the current
     one where an override gave them.
     """
-    folder = Path.cwd() if config.origin("plugins.files") == OVERRIDE else base
-    config.plugins.files = [
-        str((folder / Path(file).expanduser()).resolve()) for file in config.plugins.files
-    ]
+
+    def absolute(text: str, key: str) -> str:
+        folder = Path.cwd() if config.origin(key) == OVERRIDE else base
+        return str((folder / Path(text).expanduser()).resolve())
+
+    plugins, quantize, lowering = config.plugins, config.quantize, config.lowering
+    plugins.files = [absolute(file, "plugins.files") for file in plugins.files]
     if config.costs not in ("", ROOFLINE):
-        folder = Path.cwd() if config.origin("costs") == OVERRIDE else base
-        config.costs = str((folder / Path(config.costs).expanduser()).resolve())
-    if config.quantize.calibration.partition(":")[0].endswith((".pt", ".npz", ".py")):
-        folder = Path.cwd() if config.origin("quantize.calibration") == OVERRIDE else base
-        file = folder / Path(config.quantize.calibration).expanduser()
-        config.quantize.calibration = str(file.resolve())
+        config.costs = absolute(config.costs, "costs")
+    if quantize.calibration.partition(":")[0].endswith((".pt", ".npz", ".py")):
+        quantize.calibration = absolute(quantize.calibration, "quantize.calibration")
+    if lowering.cache_folder:
+        lowering.cache_folder = absolute(lowering.cache_folder, "lowering.cache_folder")
 
 
 def ready_configs() -> tuple[str, ...]:

@@ -178,8 +178,9 @@ class LoweringConfig:
             next backend that takes it, or to none, with a warning; "error" stops.
         stock: whether ExecuTorch's own steps run as they are; otherwise with less work for the
             same outcome, as far as its version is known.
-        cache: whether delegates are kept for the next lowering, and taken from there.
-        cache_folder: where; empty is CEDE_CACHE, or a folder in the user's cache.
+        cache: whether programs and delegates are kept for the next lowering, and taken from there.
+        cache_folder: where, relative to the config file (`load_config` makes it absolute); empty is
+            CEDE_CACHE, or a folder in the user's cache.
         cache_bytes: what all of them may take; those used longest ago go first.
     """
 

@@ -33,6 +33,10 @@ FOLDERS = ("cede.backends", "cede.partitioners", "cede.quant")
 """The packages whose modules named `plugin` are the built-in plugins."""
 
 
+LOCAL = "cede_local_"
+"""How the names of the modules begin that `plugins.files` become."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidate:
     """A plugin that was found and not imported yet.
@@ -156,7 +160,7 @@ def local(files: Sequence[str], base: Path | None) -> list[Candidate]:
             raise ConfigError(f"plugins.files names {text!r}: there is no file {path}")
         # the digest keeps apart files of one name, and off any installed module's name
         digest = hashlib.sha256(str(path).encode()).hexdigest()[:8]
-        module = f"cede_local_{path.stem}_{digest}"
+        module = f"{LOCAL}{path.stem}_{digest}"
         shown = str(path.relative_to(base) if path.is_relative_to(base) else path)
         found.setdefault(
             path,

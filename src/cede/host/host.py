@@ -89,6 +89,11 @@ class Host:
         return host
 
     @property
+    def modules(self) -> tuple[str, ...]:
+        """Names of the modules that the plugins' code is in, each once."""
+        return tuple(dict.fromkeys(plugin.module for plugin in self._plugins))
+
+    @property
     def backends(self) -> Mapping[str, Backend]:
         """Backends by name."""
         return self._of("backend")

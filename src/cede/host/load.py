@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from dataclasses import dataclass
 from functools import partial
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import pluggy
@@ -38,6 +39,12 @@ class Plugin:
     loaded: Loaded
     manager: pluggy.PluginManager
     records: tuple[tuple[str, str, Any], ...]
+
+    @property
+    def module(self) -> str:
+        """Name of the module that its code is in."""
+        (given,) = self.manager.get_plugins()
+        return given.__name__ if isinstance(given, ModuleType) else type(given).__module__
 
     def implementations(self, hook: str) -> list[pluggy.HookImpl]:
         """Its functions for a hook."""

@@ -13,7 +13,7 @@ from executorch.exir import to_edge_transform_and_lower  # noqa: E402
 from cede.errors import CedeError, PlanError  # noqa: E402
 from cede.lowering.borders import left_quantized, unlike  # noqa: E402
 from cede.lowering.contest import settled  # noqa: E402
-from cede.lowering.emit import Lowered, emit  # noqa: E402
+from cede.lowering.emit import emit  # noqa: E402
 from cede.lowering.failing import Failure, until_compiled  # noqa: E402
 from cede.lowering.partition import KeptUnclaimed, PlanPartitioner  # noqa: E402
 from cede.lowering.policed import insist_on  # noqa: E402
@@ -21,6 +21,7 @@ from cede.lowering.quick import quickly  # noqa: E402
 from cede.lowering.scout import scout, until_claimed  # noqa: E402
 from cede.lowering.sizes import compile_config  # noqa: E402
 from cede.lowering.upstream import CompileError, upstream_error  # noqa: E402
+from cede.programs.lowered import Lowered  # noqa: E402
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from cede.config import Config
     from cede.host import Host
     from cede.planning import Plan
+    from cede.store import Store
 
 __all__ = [
     "Lowered",
@@ -50,10 +52,12 @@ def lower_program(
     options: Mapping[str, Any],
     replay: Plan | None = None,
     metadata: Mapping[str, Any] | None = None,
+    store: Store | None = None,
 ) -> Lowered:
     """Plan (or follow a plan), compile the delegates and emit.
 
-    `metadata` become methods of the program that return these constants.
+    `metadata` become methods of the program that return these constants. `store` is that of
+    `quickly`.
 
     Raises:
         PlanError: the plan was made for another program.
@@ -61,7 +65,7 @@ def lower_program(
         LoweringError: a review found an error, a delegate failed to compile, or an op that was
             left has no kernel.
     """
-    with quickly(host, config) as said:
+    with quickly(host, config, store) as said:
         edge, partitioner = lower_edge(program, host, config, options, replay, metadata)
         plan = partitioner.plan
         if plan is None or plan.graph is None:

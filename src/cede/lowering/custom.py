@@ -19,7 +19,7 @@ from cede.errors import LoweringError
 from cede.facts.arguments import aten_overload, written_by
 from cede.lowering.tags import nodes_by_id
 from cede.planning import UNASKED
-from cede.running.kernels import NAMESPACES
+from cede.running.libraries import NAMESPACES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection

@@ -5,66 +5,36 @@ from __future__ import annotations
 import copy
 import re
 import warnings
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import torch
 
 from cede.errors import LoweringError
-from cede.files import write_whole
 from cede.lowering.memory import memory_use, told
 from cede.lowering.upstream import upstream_error
 from cede.planning import UNASKED
-from cede.reporting import Report, make_report
+from cede.programs.lowered import Lowered
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from executorch.exir import EdgeProgramManager, ExecutorchProgramManager
     from torch.export import ExportedProgram
 
-    from cede.costs import Timing
     from cede.planning import Plan
-    from cede.reporting import MemoryUse
     from cede.types import OpGraph
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Lowered:
-    """A lowered program.
+class Emitted:
+    """What came out of lowering just now, as `Emission` has it."""
 
-    Attributes:
-        plan: what was lowered.
-        graph: the facts of the edge program.
-        source: the exported program it was made from.
-        edge: the edge program with its delegates, before emission.
-        executorch: the emitted program.
-        memory: what it plans for the values of a call.
-        warnings: what the user should know, beyond the plan's own.
-    """
-
-    plan: Plan
-    graph: OpGraph
-    source: ExportedProgram
     edge: ExportedProgram
     executorch: ExecutorchProgramManager
-    memory: MemoryUse
-    warnings: tuple[str, ...] = field(default=())
 
     @property
     def buffer(self) -> bytes:
         """The bytes of the `.pte`."""
         return bytes(self.executorch.buffer)
-
-    def save(self, path: Path | str) -> None:
-        """Write the `.pte`, whole or not at all."""
-        from pathlib import Path
-
-        write_whole(Path(path), self.buffer)
-
-    def report(self, timing: Timing | None = None) -> Report:
-        """The per-op delegation table, with what `cede.bench` measured if that is given."""
-        return make_report(self.plan, self.graph, timing, self.memory)
 
 
 def emit(
@@ -97,9 +67,8 @@ def emit(
         plan=plan,
         graph=graph,
         source=source,
-        edge=intact,
-        executorch=executorch,
         memory=memory,
+        emission=Emitted(edge=intact, executorch=executorch),
         warnings=(*notes, *_missing_kernels(executorch, plan, graph), *told(memory)),
     )
 
@@ -122,7 +91,7 @@ def _own_graphs(module: torch.fx.GraphModule) -> torch.fx.GraphModule:
 
 def _register_left(plan: Plan, graph: OpGraph) -> None:
     """Import the out variants of ops that were left, where ExecuTorch has them in a library."""
-    from cede.running.kernels import register
+    from cede.running.libraries import register
 
     taken = plan.delegation_of()
     left = {op.kind for op in graph.ops if op.id not in taken}
@@ -148,7 +117,7 @@ def _missing_kernels(executorch: ExecutorchProgramManager, plan: Plan, graph: Op
     """Operators of the program that the runtime of this wheel doesn't have."""
     from executorch.runtime import Runtime
 
-    from cede.running.kernels import register
+    from cede.running.libraries import register
 
     operators = {
         f"{op.name}.{op.overload}" if op.overload else op.name

@@ -11,7 +11,6 @@ from executorch.exir._serialize.data_serializer import DataEntry
 from executorch.exir.backend.backend_details import PreprocessResult
 
 from cede.lowering.contents import has_modules, key_of
-from cede.store import Store
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -19,14 +18,9 @@ if TYPE_CHECKING:
     from executorch.exir.backend.compile_spec_schema import CompileSpec
     from torch.export import ExportedProgram
 
-    from cede.config import LoweringConfig
+    from cede.store import Store
 
 _SIZE = struct.Struct("<Q")
-
-
-def store_of(config: LoweringConfig) -> Store:
-    """The cache that a config asks for."""
-    return Store.at(config.cache_folder, config.cache_bytes)
 
 
 class Kept:
@@ -52,11 +46,11 @@ class Kept:
         made = work()
         written = _write(made)
         if written is not None:
-            self.store.put(key, written)
+            self.store.put(key, *written)
         return made
 
 
-def _write(made: PreprocessResult) -> bytes | None:
+def _write(made: PreprocessResult) -> tuple[bytes, ...] | None:
     """A compiler's outcome as bytes; None where it has more than that."""
     named = made.data_store_output
     if made.debug_handle_map or made._delegate_info_meta is not None:
@@ -75,19 +69,19 @@ def _write(made: PreprocessResult) -> bytes | None:
         parts += [bytes(each) for each in named.buffers]
     head["sizes"] = [len(part) for part in parts]
     text = json.dumps(head).encode()
-    return b"".join((_SIZE.pack(len(text)), text, *parts))
+    return _SIZE.pack(len(text)), text, *parts
 
 
 def _entries(held: dict[str, DataEntry]) -> dict[str, list[int]]:
     return {key: [entry.buffer_index, entry.alignment] for key, entry in held.items()}
 
 
-def _read(data: bytes) -> PreprocessResult:
+def _read(data: memoryview) -> PreprocessResult:
     (size,) = _SIZE.unpack_from(data)
-    head = json.loads(data[_SIZE.size : _SIZE.size + size])
+    head = json.loads(bytes(data[_SIZE.size : _SIZE.size + size]))
     at, parts = _SIZE.size + size, []
     for length in head["sizes"]:
-        parts.append(data[at : at + length])
+        parts.append(bytes(data[at : at + length]))
         at += length
     named = None
     if head["named"]:

@@ -16,7 +16,7 @@ from cede.lowering.custom import emittable, is_custom, out_variant, stranded
 from cede.lowering.policed import insist_on
 from cede.lowering.tags import nodes_by_id
 from cede.planning import UNASKED
-from cede.running.kernels import libraries, register
+from cede.running.libraries import libraries, register
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

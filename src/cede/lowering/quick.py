@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from cede.lowering.inside_executorch import shortcuts, unknown_version
 from cede.lowering.inside_executorch.delegates import through
-from cede.lowering.kept import Kept, store_of
+from cede.lowering.kept import Kept
+from cede.store import Store
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -27,10 +28,16 @@ _said = _Said()
 
 
 @contextmanager
-def quickly(host: Host, config: Config) -> Iterator[list[str]]:
+def quickly(host: Host, config: Config, store: Store | None = None) -> Iterator[list[str]]:
     """A context to lower in; with `lowering.stock`, and for unknown versions, ExecuTorch's own.
 
     Within itself it does nothing. Gives the list of what the user should know, filled meanwhile.
+
+    Args:
+        host: has the backends.
+        config: may ask for less.
+        store: keeps delegates, and its own warnings; None is the one that the config asks for, and
+            its warnings are among what is given.
     """
     if _said.lines is not None:
         yield _said.lines
@@ -44,21 +51,25 @@ def quickly(host: Host, config: Config) -> Iterator[list[str]]:
                 text = f"lowered by ExecuTorch's own steps, for cede has no shortcuts for {name}"
                 said.append(text)
             else:
-                _enter(stack, host, config, said)
+                _enter(stack, host, config, _store(config, said) if store is None else store)
             yield said
     finally:
         _said.lines = None
 
 
-def _enter(stack: ExitStack, host: Host, config: Config, said: list[str]) -> None:
+def _store(config: Config, said: list[str]) -> Store:
+    given = config.lowering
+    store = Store.at(given.cache_folder, given.cache_bytes)
+    store.warnings = said
+    return store
+
+
+def _enter(stack: ExitStack, host: Host, config: Config, store: Store) -> None:
     names = dict.fromkeys(each.backend for each in host.partitioners_for(config))
     records = [host.backend(name) for name in names]
     stack.enter_context(shortcuts())
     for record in records:
         if host.availability(record.name).lower is None:
             stack.enter_context(record.shortcuts())
-    kept = None
-    if config.lowering.cache:
-        kept = Kept(store_of(config.lowering))
-        kept.store.warnings = said
+    kept = Kept(store) if config.lowering.cache else None
     stack.enter_context(through(kept, {each.delegate_id for each in records if each.pure}))

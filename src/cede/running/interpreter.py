@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from cede.errors import CedeError, LoweringError
-from cede.running.kernels import PRIMS, append, register, resolve, restride
+from cede.running.kernels import PRIMS, append, resolve, restride
+from cede.running.libraries import register
 from cede.running.memory import Memory
 from cede.running.pte import schema
 from cede.running.signature import fit, signature_of, strides_of

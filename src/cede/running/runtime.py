@@ -9,7 +9,7 @@ from executorch.exir.tensor import get_scalar_type
 from executorch.runtime import Runtime
 
 from cede.errors import LoweringError
-from cede.running.kernels import advice, register
+from cede.running.libraries import advice, register
 from cede.running.pte import read, schema, write
 from cede.running.signature import fit, laid_out, signature_of
 

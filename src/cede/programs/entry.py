@@ -1,0 +1,62 @@
+"""A lowered program as bytes of a cache entry, and back.
+
+A length, that many bytes of the pickled records, the `.pte`. Only records of cede are made of the
+pickle, so that no entry makes Python run anything else.
+"""
+
+from __future__ import annotations
+
+import io
+import pickle
+import struct
+from dataclasses import dataclass, is_dataclass
+from enum import Enum
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from cede.planning import Plan
+    from cede.programs.lowered import Lowered
+    from cede.reporting import MemoryUse
+    from cede.types import OpGraph
+
+_SIZE = struct.Struct("<Q")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """What is kept of a lowered program; as in `Lowered`.
+
+    Attributes:
+        plan, graph, memory, warnings: as there.
+        data: the `.pte`.
+    """
+
+    plan: Plan
+    graph: OpGraph
+    memory: MemoryUse
+    warnings: tuple[str, ...]
+    data: memoryview
+
+
+def write(lowered: Lowered) -> tuple[bytes, ...]:
+    """The parts of an entry."""
+    records = (lowered.plan, lowered.graph, lowered.memory, lowered.warnings)
+    head = pickle.dumps(records, protocol=4)
+    return _SIZE.pack(len(head)), head, lowered.buffer
+
+
+def read(data: memoryview) -> Entry:
+    """An entry. Raises `pickle.UnpicklingError` or what its records raise where it is none."""
+    (size,) = _SIZE.unpack_from(data)
+    at = _SIZE.size + size
+    plan, graph, memory, warnings = _Records(io.BytesIO(data[_SIZE.size : at])).load()
+    return Entry(plan=plan, graph=graph, memory=memory, warnings=warnings, data=data[at:])
+
+
+class _Records(pickle.Unpickler):
+    def find_class(self, module: str, name: str) -> Any:
+        if module.startswith("cede."):
+            found = super().find_class(module, name)
+            if isinstance(found, type) and (is_dataclass(found) or issubclass(found, Enum)):
+                return found
+        raise pickle.UnpicklingError(f"{module}.{name} is no record of cede")
