@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 from typing import TYPE_CHECKING
 
 import pytest
@@ -14,25 +12,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from playwright.sync_api import Browser, Page
-
-NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
-QUIET = (
-    "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
-    "--disable-component-update", "--disable-sync",
-)  # fmt: skip
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    api = pytest.importorskip("playwright.sync_api")
-    program = next(filter(None, map(shutil.which, NAMES)), None)
-    if program is None:
-        pytest.skip(f"no Chromium on PATH ({', '.join(NAMES)}); install Debian's package chromium")
-    root = ["--no-sandbox"] if os.geteuid() == 0 else []
-    with api.sync_playwright() as running:
-        started = running.chromium.launch(executable_path=program, args=[*QUIET, *root])
-        yield started
-        started.close()
 
 
 @pytest.fixture

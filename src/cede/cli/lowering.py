@@ -78,7 +78,7 @@ def lower(
     "--report-out",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="Write the report; the form follows its end: .json, .md, .csv, .txt, .html.",
+    help="Write the report; the form follows its end: .json, .md, .csv, .txt, .html, .dot.",
 )
 @options.strict
 @options.quiet

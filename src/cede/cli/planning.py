@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 RANKED = 3
 """How many operators `cede plan` ranks."""
 
+RANKING = ("text", "markdown", "json", "html")
+"""Forms of a report that have a ranking."""
+
 
 @click.command(short_help="Settle who gets which op, without compiling.")
 @options.model
@@ -74,7 +77,9 @@ def _print_schema(context: click.Context, _: click.Parameter, asked: bool) -> No
 @options.model
 @options.overrides
 @options.configured
-@options.form("text", "markdown", "csv", "json", "html")
+@options.form(
+    "text", "markdown", "csv", "json", "html", "dot", "model-explorer", "model-explorer-data"
+)
 @options.output("Write to this file instead of printing.")
 @click.option(
     "--schema",
@@ -99,12 +104,14 @@ def report(
     """Print who took each op of MODEL, and who left it for which reason.
 
     With totals by delegate, module and op type, and the three most useful things to do. html is one
-    page that opens offline: the graph, tables to sort and filter, the what-if ranking.
+    page that opens offline: the graph, tables to sort and filter, the what-if ranking. dot is for
+    Graphviz; model-explorer is a graph for Google's Model Explorer, model-explorer-data the
+    delegates as node data for it.
     """
     options.writable(output)
     loaded = options.load(config, backends, overrides, strict)
     made, answers = loaded_and_asked(model, loaded, quiet)
-    found = insisted(answers, loaded, rank=form != "csv")
+    found = insisted(answers, loaded, rank=form in RANKING)
     found = replace(found, quantization=made.quantization)
     options.give(formed(found, form, output, model), output)
     if form == "csv":

@@ -11,7 +11,8 @@ if TYPE_CHECKING:
 
     from cede.reporting.records import Report
 
-FORMS = {".json": "json", ".md": "markdown", ".csv": "csv", ".txt": "text", ".html": "html"}
+FORMS = {".json": "json", ".md": "markdown", ".csv": "csv", ".txt": "text", ".html": "html",
+         ".dot": "dot"}  # fmt: skip
 """Forms of files, by suffix."""
 
 
@@ -30,9 +31,12 @@ def form_of(path: Path, origin: str = "") -> str:
     return FORMS[path.suffix]
 
 
+TITLED = ("html", "dot", "model-explorer")
+"""Forms that have a title."""
+
+
 def formed(report: Report, form: str, title: str = "") -> str:
-    """The report in one of the forms, for a file; only HTML has a title."""
-    if form == "html":
-        return report.html(title)
-    written: str = getattr(report, form)()
+    """The report in one of the forms, for a file; a title is of use to `TITLED`."""
+    method = getattr(report, form.replace("-", "_"))
+    written: str = method(title) if form in TITLED else method()
     return written

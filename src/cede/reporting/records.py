@@ -224,12 +224,7 @@ class Report:
         return verdict(self.totals)
 
     def text(self, width: int | None = None, *, rich: bool = False) -> str:
-        """Tables for a terminal.
-
-        Args:
-            width: columns that there are; None lets long reasons wrap at 60.
-            rich: whether with a terminal's escapes for bold and colour.
-        """
+        """Tables for a terminal of that width, None for reasons of 60; rich: bold and colour."""
         from cede.reporting.render import text
 
         return text(self, width, rich)
@@ -271,14 +266,28 @@ class Report:
         return to_json(self)
 
     def html(self, title: str = "") -> str:
-        """One page that opens offline and asks nobody for anything: graph, tables, what-ifs.
-
-        Args:
-            title: of the page, such as the model's name.
-        """
+        """One page that opens offline and asks nobody for anything: graph, tables, what-ifs."""
         from cede.reporting.page import page
 
         return page(self, title)
+
+    def dot(self, title: str = "") -> str:
+        """The graph for Graphviz: a cluster for each delegate, dashed what was left."""
+        from cede.reporting.drawn import to_dot
+
+        return to_dot(self, title)
+
+    def model_explorer(self, title: str = "") -> str:
+        """The graph as JSON that Model Explorer opens."""
+        from cede.reporting.drawn import to_model_explorer
+
+        return to_model_explorer(self, title)
+
+    def model_explorer_data(self) -> str:
+        """The delegates as node data, JSON to be put over `model_explorer()`."""
+        from cede.reporting.drawn import to_model_explorer_data
+
+        return to_model_explorer_data(self)
 
     def _repr_html_(self) -> str:
         """For a notebook: static tables, without a line for each op."""
