@@ -10,6 +10,7 @@ from torch.export.graph_signature import OutputKind
 
 from cede.checking.calls import Call, copied, flat, in_eager, inputs_of
 from cede.checking.compare import HALF, Difference, compare
+from cede.checking.steps import steps_of
 from cede.checking.walk import Seen, Walker
 from cede.errors import ConfigError
 from cede.running import load
@@ -85,10 +86,12 @@ def check_program(
     found = compared(source, calls, program, tolerance, written, lowered.plan.method)
     worst = max(given.max_error for given in found)
     if not found[-1].fault:
+        rounded = sum(found, Difference()).rounded
+        note = f"; {rounded}" if rounded else ""
         return Check(
             passed=True,
             max_error=worst,
-            message=f"{len(calls)} call(s) agree with eager, largest difference {worst:.2g}",
+            message=f"{len(calls)} call(s) agree with eager, largest difference {worst:.2g}{note}",
         )
     first = first_to_differ(lowered, calls[: len(found)], backends, tolerance)
     fault = f"call {len(found) - 1}: {found[-1].fault}; {_blamed(lowered, first)}"
@@ -136,6 +139,7 @@ def compared(
         LoweringError: the inputs don't fit.
     """
     eager = own_eager(source)
+    steps = [*(0.0 for _ in written), *_own_steps(source)]
     found = []
     for number, call in enumerate(calls):
         own = inputs_of(copied_call(call))
@@ -143,10 +147,17 @@ def compared(
         leaves = flat(own, source)
         wanted = [*(leaves[i] for i in written), *outputs]
         got = program.run(flat(call, source), method)
-        found.append(compare(got, wanted, tolerance))
+        found.append(compare(got, wanted, tolerance, steps))
         if found[-1].fault:
             break
     return found
+
+
+def _own_steps(program: ExportedProgram) -> list[float]:
+    """Of the outputs that a caller gets."""
+    specs = program.graph_signature.output_specs
+    given = zip(specs, steps_of(program.graph), strict=True)
+    return [step for spec, step in given if spec.kind is OutputKind.USER_OUTPUT]
 
 
 def copied_call(call: Call) -> Inputs:

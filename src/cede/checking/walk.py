@@ -13,6 +13,7 @@ from torch.utils import _pytree as pytree
 
 from cede.checking.calls import copied
 from cede.checking.compare import Difference, compare
+from cede.checking.steps import steps_of
 from cede.errors import LoweringError
 from cede.running.single import Single, delegate_of
 
@@ -108,7 +109,8 @@ class Walker(Interpreter):
             got = self.loaded[name].run(inputs, wanted)
         except LoweringError as error:
             raise LoweringError(f"delegate {given.id} of {given.backend} alone: {error}") from error
-        return compare(got, wanted, self.tolerance)
+        steps = steps_of(module.original_module.graph)
+        return compare(got, wanted, self.tolerance, steps)
 
     def _delegation(self, module: Any) -> Delegation | None:
         for node in module.original_module.graph.nodes:

@@ -224,7 +224,7 @@ def _part(what: str, case: Case, found: Difference) -> Part:
         outcome = ODD if case.kind == VALUES else WRONG
     return Part(
         what=what, case=case.name, odd=case.kind == VALUES, outcome=outcome, difference=found,
-        detail=found.fault,
+        detail=found.fault or found.rounded,
     )  # fmt: skip
 
 
