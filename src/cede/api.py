@@ -71,9 +71,7 @@ def plan(program: ExportedProgram, config: Configured = None) -> Plan:
 def asked(program: ExportedProgram, config: Configured = None) -> Asked:
     """Ask every partitioner and settle, for `cede.whatif`; has the plan, met or not.
 
-    Raises:
-        ConfigError: a config that can't be used.
-        PluginError: a plugin that the config asks for failed.
+    Raises as `plan`, but for the policy.
     """
     from cede.lowering import scout, settled
     from cede.whatif import Asked
@@ -200,6 +198,7 @@ def run(
     method: str = "forward",
     *,
     config: Configured = None,
+    weights: bytes | Path | str | None = None,
 ) -> RunResult:
     """Run a `.pte` once in ExecuTorch's runtime, or in its backend's own runner.
 
@@ -208,14 +207,15 @@ def run(
         inputs: flat inputs of the method.
         method: which of the program's methods.
         config: which plugins are loaded.
+        weights: its data file (`.ptd`), if it has one, or the bytes of that.
 
     Raises:
         LoweringError: a damaged program, inputs that don't fit, or nothing here can run it.
     """
     from cede.running import run as run_program
 
-    host = Host.load(_read(config))
-    return run_program(program, inputs, method, backends=host.backends)
+    backends = Host.load(_read(config)).backends
+    return run_program(program, inputs, method, backends=backends, weights=weights)
 
 
 def check(lowered: Lowered, calls: Sequence[Call], config: Configured = None) -> Check:

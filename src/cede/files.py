@@ -7,12 +7,14 @@ import re
 import secrets
 import stat
 import sys
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cede.errors import ConfigError, LoweringError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
     from importlib.resources.abc import Traversable
 
 STANDARD = {"/dev/stdout": 1, "/dev/stderr": 2}
@@ -29,14 +31,62 @@ def write_whole(path: Path, data: bytes) -> None:
         LoweringError: the file can't be written; the target is as it was and nothing is left over.
     """
     path = Path(path)
+    if not is_special(path):
+        write_together({path: data})
+        return
+    with _told(path):
+        _write_through(path, data)
+
+
+@contextmanager
+def _told(path: Path) -> Iterator[None]:
     try:
-        if is_special(path):
-            _write_through(path, data)
-        else:
-            _replace(path.resolve(), data)
+        yield
     except (OSError, RuntimeError) as error:  # RuntimeError: a loop of links, before Python 3.13
         reason = getattr(error, "strerror", None) or error
         raise LoweringError(f"{path}: can't be written: {reason}") from None
+
+
+def write_together(files: Mapping[Path, bytes]) -> None:
+    """Write several files, all of them or none, each as `write_whole` does.
+
+    All are written beside their targets before the first is renamed. Only a crash between two
+    renames leaves some new and some old.
+
+    Raises:
+        LoweringError: a file can't be written; the targets are as they were.
+    """
+    whole = [(Path(path), data) for path, data in files.items()]
+    special = [(path, data) for path, data in whole if is_special(path)]
+    with ExitStack() as undo:
+        renames = []
+        for path, data in whole:
+            if not is_special(path):
+                with _told(path):
+                    beside = _beside(path.resolve(), data)
+                undo.callback(beside.unlink, missing_ok=True)
+                renames.append((path, beside))
+        for path, data in special:
+            write_whole(path, data)
+        _rename(renames, undo)
+
+
+def _rename(renames: Sequence[tuple[Path, Path]], undo: ExitStack) -> None:
+    """Put each file in its place; where one can't be, those before it are put back."""
+    with ExitStack() as back:
+        for path, beside in renames:
+            target = path.resolve()
+            with _told(path):
+                if len(renames) > 1 and target.is_file():
+                    old = target.with_name(f".cede-{secrets.token_hex(8)}")
+                    os.link(target, old)
+                    undo.callback(old.unlink, missing_ok=True)
+                    beside.replace(target)
+                    back.callback(old.replace, target)
+                else:
+                    beside.replace(target)
+                    back.callback(target.unlink, missing_ok=True)
+        back.pop_all()
 
 
 def read_text(file: Path | Traversable) -> str:
@@ -78,7 +128,8 @@ def _write_through(path: Path, data: bytes) -> None:
         file.write(data)
 
 
-def _replace(path: Path, data: bytes) -> None:
+def _beside(path: Path, data: bytes) -> Path:
+    """Write a file beside another, to be renamed; nothing is left where that fails."""
     if path.is_dir():
         raise IsADirectoryError(None, "Is a directory")
     beside = path.with_name(f".cede-{secrets.token_hex(8)}")
@@ -91,7 +142,7 @@ def _replace(path: Path, data: bytes) -> None:
             file.write(data)
         if path.exists():
             beside.chmod(stat.S_IMODE(path.stat().st_mode))
-        beside.replace(path)
     except BaseException:
         beside.unlink(missing_ok=True)
         raise
+    return beside

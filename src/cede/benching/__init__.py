@@ -44,9 +44,7 @@ def timed(
     """
     if calls < 1:
         raise ConfigError(f"calls: is {calls}, must not be below 1")
-    from cede.running.pte import read
-
-    pte = read(lowered.buffer)
+    pte = lowered.pte
     method = lowered.plan.method
     runtime, program = loaded_in(pte, backends, method)
     seconds = _whole(program, inputs, method, calls)

@@ -81,7 +81,7 @@ def check_program(
     if not calls:
         raise ConfigError("check: there is no call to compare; give the inputs of at least one")
     source = lowered.source
-    program = load(lowered.buffer, backends)
+    program = load(lowered.pte, backends)
     written = written_inputs(lowered.edge)
     found = compared(source, calls, program, tolerance, written, lowered.plan.method)
     worst = max(given.max_error for given in found)

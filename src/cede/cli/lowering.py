@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     help="A plan from `cede plan -o`; without, one is made.",
 )
 @options.program
+@options.external_weights
 @options.strict
 @options.quiet
 def lower(
@@ -42,12 +43,14 @@ def lower(
     backends: tuple[str, ...],
     plan_file: Path | None,
     output: Path,
+    external_weights: Path | None,
     strict: bool,
     quiet: bool,
 ) -> None:
     """Compile MODEL to a .pte, by a plan that was made before or by a new one."""
-    options.writable(output)
-    loaded = options.load(config, backends, overrides, strict)
+    loaded = options.load(config, backends, options.outside(overrides, external_weights), strict)
+    weights = options.weights_of(output, external_weights, loaded)
+    options.writable(output, weights)
     read = None
     if plan_file is not None:
         read = _read_plan(plan_file)
@@ -57,7 +60,7 @@ def lower(
     with Steps(job.steps, quiet) as steps:
         lowered, _, _ = job.run(steps)
         with steps.step("write"):
-            lowered.save(output)
+            lowered.save(output, weights)
     if not quiet:
         warn((*lowered.plan.warnings, *lowered.warnings))
         click.echo(f"{output}: {lowered.report().verdict}")
@@ -68,6 +71,7 @@ def lower(
 @options.overrides
 @options.configured
 @options.program
+@options.external_weights
 @options.form("text", "markdown", "csv", "json")
 @click.option("--check", is_flag=True, help="Compare with eager on the example inputs first.")
 @click.option("--bench", is_flag=True, help="Measure each delegate and put it in the report.")
@@ -88,6 +92,7 @@ def export(
     config: str | None,
     backends: tuple[str, ...],
     output: Path,
+    external_weights: Path | None,
     form: str,
     check: bool,
     bench: bool,
@@ -103,9 +108,10 @@ def export(
     """
     from cede.reporting.forms import form_of
 
-    options.writable(output, plan_out, report_out)
     report_form = form_of(report_out) if report_out is not None else "text"
-    loaded = options.load(config, backends, overrides, strict)
+    loaded = options.load(config, backends, options.outside(overrides, external_weights), strict)
+    weights = options.weights_of(output, external_weights, loaded)
+    options.writable(output, weights, plan_out, report_out)
     job = Job(model=model, config=loaded, quiet=quiet, check=check, bench=bench)
     with Steps(job.steps, quiet) as steps:
         lowered, made, timing = job.run(steps)
@@ -115,7 +121,7 @@ def export(
                 lowered.plan.save(plan_out)
             if report_out is not None:
                 options.give(formed(report, report_form, report_out, model), report_out)
-            lowered.save(output)
+            lowered.save(output, weights)
     if not quiet:
         warn(lowered.warnings if form != "csv" else (*lowered.plan.warnings, *lowered.warnings))
         click.echo(formed(report, form, title=model), nl=False)

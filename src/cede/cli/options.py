@@ -26,6 +26,26 @@ strict = click.option(
 program = click.option(
     "--output", "-o", required=True, type=click.Path(path_type=Path), help="The .pte to write."
 )
+external_weights = click.option(
+    "--external-weights", type=click.Path(path_type=Path), metavar="FILE",
+    help="Write the constants to this data file (.ptd), beside the program.",
+)  # fmt: skip
+weights = click.option(
+    "--external-weights", "weights", type=click.Path(path_type=Path), metavar="FILE",
+    help="The data file (.ptd) of the program, if it has one.",
+)  # fmt: skip
+
+
+def weights_of(output: Path, asked: Path | None, config: Config) -> Path | None:
+    """Where the constants of a program go, None where they stay in it."""
+    if asked is None and config.lowering.external_weights:
+        return output.with_suffix(".ptd")
+    return asked
+
+
+def outside(overrides: tuple[str, ...], asked: Path | None) -> tuple[str, ...]:
+    """The overrides, with the one that --external-weights stands for."""
+    return overrides if asked is None else (*overrides, "lowering.external_weights=true")
 
 
 def configured(function: F) -> F:

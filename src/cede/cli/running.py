@@ -35,6 +35,7 @@ SHOWN = 6
 @click.option("--like", metavar="MODEL", help="Take the example inputs of this model.")
 @click.option("--ones", is_flag=True, help="Inputs of ones, shaped as the method says (default).")
 @click.option("--random", is_flag=True, help="Random inputs, the same on every run.")
+@options.weights
 @click.option("--method", default="forward", show_default=True, help="The method to call.")
 @click.option(
     "--repeat",
@@ -52,6 +53,7 @@ def run(
     like: str | None,
     ones: bool,
     random: bool,
+    weights: Path | None,
     method: str,
     repeat: int,
     full: bool,
@@ -75,7 +77,7 @@ def run(
         inputs = load_model(like).inputs
     else:
         inputs = _made(_signature(program, method), random)
-    outputs, load_seconds, seconds = _timed(program, inputs, method, repeat)
+    outputs, load_seconds, seconds = _timed(program, weights, inputs, method, repeat)
     if form == "json":
         text = _json(outputs, load_seconds, seconds, full)
     else:
@@ -91,7 +93,7 @@ def _signature(program: Path, method: str) -> Signature:
 
 
 def _timed(
-    program: Path, inputs: Sequence[Any], method: str, repeat: int
+    program: Path, weights: Path | None, inputs: Sequence[Any], method: str, repeat: int
 ) -> tuple[list[Any], float, list[float]]:
     """Outputs of the first call, seconds to load, seconds of each call."""
     # importing ExecuTorch takes longer than loading a program: it must not count
@@ -101,7 +103,7 @@ def _timed(
 
     backends = Host.load().backends
     begin = time.perf_counter()
-    loaded = load(program, backends)
+    loaded = load(program, backends, weights)
     # a runner may load a method ahead of its first call; that is no part of the call's time
     if (prepare := getattr(loaded, "load", None)) is not None:
         prepare(method)

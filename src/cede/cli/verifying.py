@@ -11,7 +11,7 @@ from cede.cli import options
 from cede.cli.lowering import Job
 from cede.cli.planning import warn
 from cede.cli.steps import Steps
-from cede.errors import LoweringError, PolicyError
+from cede.errors import ConfigError, LoweringError, PolicyError
 
 if TYPE_CHECKING:
     from cede.lowering import Lowered
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     metavar="FILE",
     help="Run this .pte instead of lowering MODEL; its delegates are not run alone.",
 )
+@options.weights
 @options.seconds(600.0, "How long the process that loads the program from a file may take.")
 @click.option("--strict", is_flag=True, help="Exit 4 if NaN or extreme inputs differ.")
 @click.option("--verbose", "-v", is_flag=True, help="A row for each comparison, right or not.")
@@ -41,6 +42,7 @@ def verify(
     config: str | None,
     backends: tuple[str, ...],
     program: Path | None,
+    weights: Path | None,
     seconds: float,
     strict: bool,
     verbose: bool,
@@ -62,7 +64,10 @@ def verify(
     loaded = options.load(config, backends, overrides)
     if program is not None:
         made = _model(model, quiet)
-        found = verify_file(program, made.export(), [made.call], loaded, seconds=seconds)
+        given = made.export(), [made.call], loaded
+        found = verify_file(program, *given, seconds=seconds, weights=weights)
+    elif weights is not None:
+        raise ConfigError("--external-weights goes with --program")
     else:
         lowered, made = _lowered(model, loaded, quiet)
         found = verified(lowered, [made.call], loaded, seconds=seconds)

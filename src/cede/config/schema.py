@@ -182,6 +182,7 @@ class LoweringConfig:
         cache_folder: where, relative to the config file (`load_config` makes it absolute); empty is
             CEDE_CACHE, or a folder in the user's cache.
         cache_bytes: what all of them may take; those used longest ago go first.
+        external_weights: whether constants go to a data file (`.ptd`) beside the program.
     """
 
     failed: str = field(default="leave", metadata={"check": _one_of(FAILED)})
@@ -189,6 +190,7 @@ class LoweringConfig:
     cache: bool = True
     cache_folder: str = ""
     cache_bytes: int = field(default=4 * 2**30, metadata=COUNT)
+    external_weights: bool = False
 
 
 @dataclass(kw_only=True)

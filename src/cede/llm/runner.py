@@ -29,11 +29,12 @@ class LlmProgram:
         cached: whether it keeps keys and values between calls.
     """
 
-    def __init__(self, program: bytes | Path | str) -> None:
+    def __init__(self, program: bytes | Path | str, weights: Path | str | None = None) -> None:
         """Load a program.
 
         Args:
             program: a `.pte` file, or its bytes.
+            weights: the data file (`.ptd`) of a file that has one.
 
         Raises:
             LoweringError: it can't be loaded here.
@@ -41,7 +42,7 @@ class LlmProgram:
         """
         from cede.running.pte import read, read_file
 
-        self._pte = read(program) if isinstance(program, bytes) else read_file(program)
+        self._pte = read(program) if isinstance(program, bytes) else read_file(program, weights)
         self._loaded: Any = None
         self._load()
         self.metadata = self._metadata()

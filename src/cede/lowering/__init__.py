@@ -72,7 +72,7 @@ def lower_program(
             raise PlanError("ExecuTorch did not ask for a partition")
         notes = [*partitioner.notes, *(f.message for f in host.lowered(plan, edge))]
         notes += [*unlike(plan, plan.graph), *left_quantized(plan, plan.graph), *said]
-        return emit(edge, plan, plan.graph, program, tuple(notes))
+        return emit(edge, plan, plan.graph, program, tuple(notes), config.lowering)
 
 
 def lower_edge(

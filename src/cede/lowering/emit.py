@@ -3,25 +3,36 @@
 from __future__ import annotations
 
 import copy
+import hashlib
 import re
+import sys
 import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import torch
+from executorch.exir import ExecutorchBackendConfig
 
 from cede.errors import LoweringError
+from cede.lowering.inside_executorch import unknown_version
+from cede.lowering.inside_executorch.once import store_once
 from cede.lowering.memory import memory_use, told
+from cede.lowering.stored import stored, told_twice, told_views
 from cede.lowering.upstream import upstream_error
 from cede.planning import UNASKED
 from cede.programs.lowered import Lowered
+from cede.running.weights import HAS, NEEDS
 
 if TYPE_CHECKING:
     from executorch.exir import EdgeProgramManager, ExecutorchProgramManager
     from torch.export import ExportedProgram
 
+    from cede.config import LoweringConfig
     from cede.planning import Plan
     from cede.types import OpGraph
+
+_TAG = "weights"
+"""Of the data file, within ExecuTorch."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,6 +47,11 @@ class Emitted:
         """The bytes of the `.pte`."""
         return bytes(self.executorch.buffer)
 
+    @property
+    def weights(self) -> bytes:
+        """The bytes of the `.ptd`, b"" where all constants stand in the `.pte`."""
+        return b"".join(map(bytes, self.executorch._tensor_data.values()))
+
 
 def emit(
     edge: EdgeProgramManager,
@@ -43,34 +59,72 @@ def emit(
     graph: OpGraph,
     source: ExportedProgram,
     notes: tuple[str, ...] = (),
+    config: LoweringConfig | None = None,
 ) -> Lowered:
     """Emit the ExecuTorch program.
+
+    Args:
+        edge: the edge program with its delegates.
+        plan: that it was lowered by.
+        graph: its facts.
+        source: the exported program.
+        notes: warnings so far.
+        config: how it is lowered; None is the default.
 
     Raises:
         LoweringError: an op that was left has no kernel to call; names op, module and source.
     """
     intact = _intact(edge.exported_program())
     _register_left(plan, graph)
-    try:
-        # The emitter writes buffers in place, also those that a trained weight flows into.
-        with torch.no_grad(), warnings.catch_warnings():
-            # Buffers keep their initial values here (`tags.py`), and the report lists them.
-            warnings.filterwarnings("ignore", message="Mutation on a buffer in the model")
-            executorch = edge.to_executorch()
-    except Exception as error:
-        missing = re.findall(r"'([\w:.]+)'", str(error)) if "out variants" in str(error) else []
-        if missing:
-            raise LoweringError(_no_out_variant(missing, plan, graph)) from None
-        raise upstream_error("emit the program", error, plan) from error
+    executorch = _emitted(edge, plan, graph, config)
+    once = not (config.stock if config else False) and not unknown_version()
+    if once:
+        store_once(executorch)
     memory = memory_use(executorch, plan.method)
+    constants = stored(executorch, intact, source, plan, graph, once)
+    more = (*told(memory), *told_twice(constants), *told_views(source))
     return Lowered(
         plan=plan,
         graph=graph,
         source=source,
         memory=memory,
         emission=Emitted(edge=intact, executorch=executorch),
-        warnings=(*notes, *_missing_kernels(executorch, plan, graph), *told(memory)),
+        constants=constants,
+        warnings=(*notes, *_missing_kernels(executorch, plan, graph), *more),
     )
+
+
+def _emitted(
+    edge: EdgeProgramManager, plan: Plan, graph: OpGraph, config: LoweringConfig | None
+) -> ExecutorchProgramManager:
+    try:
+        # The emitter writes buffers in place, also those that a trained weight flows into.
+        with torch.no_grad(), warnings.catch_warnings():
+            # Buffers keep their initial values here (`tags.py`), and the report lists them.
+            warnings.filterwarnings("ignore", message="Mutation on a buffer in the model")
+            return edge.to_executorch(_settings(edge, config))
+    except Exception as error:
+        missing = re.findall(r"'([\w:.]+)'", str(error)) if "out variants" in str(error) else []
+        if missing:
+            raise LoweringError(_no_out_variant(missing, plan, graph)) from None
+        raise upstream_error("emit the program", error, plan) from error
+
+
+def _settings(edge: EdgeProgramManager, config: LoweringConfig | None) -> ExecutorchBackendConfig:
+    """How ExecuTorch emits; with external weights all of them go to one data file."""
+    if config is None or not config.external_weights:
+        return ExecutorchBackendConfig()
+    store = edge._named_data_store
+    tag = _TAG
+    if store.pte_data:
+        store.externalize_pte_data(sys.maxsize, _TAG)
+        tag = next(iter(store.external_data))  # the store names its part itself
+        digest = hashlib.sha256()
+        for buffer in store.buffers:
+            digest.update(hashlib.sha256(bytes(buffer)).digest())
+        store.add_named_data(NEEDS, digest.digest())
+        store.add_named_data(HAS, digest.digest(), external_tag=tag)
+    return ExecutorchBackendConfig(external_constants=lambda node: tag)
 
 
 def _intact(program: ExportedProgram) -> ExportedProgram:

@@ -52,7 +52,8 @@ def lower(
     if found is not None:
         return Lowered(
             plan=found.plan, graph=found.graph, source=program, memory=found.memory,
-            warnings=(*found.warnings, *store.warnings), emission=_Again(work, found),
+            constants=found.constants, warnings=(*found.warnings, *store.warnings),
+            emission=_Again(work, found),
         )  # fmt: skip
     made = work.lowered(store)
     if key is not None and _lasting(made, host):
@@ -87,6 +88,10 @@ class _Again:
     @property
     def buffer(self) -> bytes:
         return bytes(self._found.data)
+
+    @property
+    def weights(self) -> bytes:
+        return bytes(self._found.weights)
 
     @property
     def edge(self) -> ExportedProgram:

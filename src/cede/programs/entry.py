@@ -1,7 +1,7 @@
 """A lowered program as bytes of a cache entry, and back.
 
-A length, that many bytes of the pickled records, the `.pte`. Only records of cede are made of the
-pickle, so that no entry makes Python run anything else.
+A length, that many bytes of the pickled records, the `.pte`, the `.ptd` if there is one. Only
+records of cede are made of the pickle, so that no entry makes Python run anything else.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from cede.planning import Plan
     from cede.programs.lowered import Lowered
     from cede.reporting import MemoryUse
+    from cede.reporting.content import SharedConstant
     from cede.types import OpGraph
 
 _SIZE = struct.Struct("<Q")
@@ -27,30 +28,39 @@ class Entry:
     """What is kept of a lowered program; as in `Lowered`.
 
     Attributes:
-        plan, graph, memory, warnings: as there.
+        plan, graph, memory, constants, warnings: as there.
         data: the `.pte`.
+        weights: the `.ptd`, empty for none.
     """
 
     plan: Plan
     graph: OpGraph
     memory: MemoryUse
+    constants: tuple[SharedConstant, ...]
     warnings: tuple[str, ...]
     data: memoryview
+    weights: memoryview
 
 
 def write(lowered: Lowered) -> tuple[bytes, ...]:
     """The parts of an entry."""
-    records = (lowered.plan, lowered.graph, lowered.memory, lowered.warnings)
-    head = pickle.dumps(records, protocol=4)
-    return _SIZE.pack(len(head)), head, lowered.buffer
+    data = lowered.buffer
+    told = (lowered.memory, lowered.constants, lowered.warnings)
+    head = pickle.dumps((lowered.plan, lowered.graph, *told, len(data)), protocol=4)
+    return _SIZE.pack(len(head)), head, data, lowered.weights
 
 
 def read(data: memoryview) -> Entry:
     """An entry. Raises `pickle.UnpicklingError` or what its records raise where it is none."""
     (size,) = _SIZE.unpack_from(data)
     at = _SIZE.size + size
-    plan, graph, memory, warnings = _Records(io.BytesIO(data[_SIZE.size : at])).load()
-    return Entry(plan=plan, graph=graph, memory=memory, warnings=warnings, data=data[at:])
+    plan, graph, memory, constants, warnings, length = _Records(
+        io.BytesIO(data[_SIZE.size : at])
+    ).load()
+    return Entry(
+        plan=plan, graph=graph, memory=memory, constants=constants, warnings=warnings,
+        data=data[at : at + length], weights=data[at + length :],
+    )  # fmt: skip
 
 
 class _Records(pickle.Unpickler):

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
-from cede.files import write_whole
+from cede.errors import ConfigError
+from cede.files import write_together
 from cede.reporting import Report, make_report
 
 if TYPE_CHECKING:
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     from cede.costs import Timing
     from cede.planning import Plan
     from cede.reporting import MemoryUse
+    from cede.reporting.content import SharedConstant
+    from cede.running.pte import Pte
     from cede.types import OpGraph
 
 
@@ -38,6 +41,11 @@ class Emission(Protocol):
         """The bytes of the `.pte`."""
         ...
 
+    @property
+    def weights(self) -> bytes:
+        """The bytes of the `.ptd`, b"" where there is none."""
+        ...
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lowered:
@@ -52,6 +60,7 @@ class Lowered:
         graph: the facts of the edge program.
         source: the exported program it was made from.
         memory: what it plans for the values of a call.
+        constants: those with several holders or copies.
         warnings: what the user should know, beyond the plan's own.
         emission: what came out of lowering.
     """
@@ -61,6 +70,7 @@ class Lowered:
     source: ExportedProgram
     memory: MemoryUse
     emission: Emission = field(repr=False)
+    constants: tuple[SharedConstant, ...] = ()
     warnings: tuple[str, ...] = ()
 
     @property
@@ -78,12 +88,42 @@ class Lowered:
         """The bytes of the `.pte`."""
         return self.emission.buffer
 
-    def save(self, path: Path | str) -> None:
-        """Write the `.pte`, whole or not at all."""
+    @property
+    def weights(self) -> bytes:
+        """The bytes of the `.ptd`, b"" where all constants stand in the `.pte`."""
+        return self.emission.weights
+
+    @property
+    def pte(self) -> Pte:
+        """The program and its weights, parsed: what `cede.running.load` takes."""
+        from cede.running.pte import read
+
+        return read(self.buffer, weights=self.weights or None)
+
+    def save(self, path: Path | str, weights: Path | str | None = None) -> None:
+        """Write the `.pte`, and the `.ptd` if there is one: whole, both or none.
+
+        Args:
+            path: of the `.pte`.
+            weights: of the `.ptd`; None is the same name with that suffix.
+
+        Raises:
+            ConfigError: a path for weights that stand in the `.pte`.
+            LoweringError: a file can't be written.
+        """
         from pathlib import Path
 
-        write_whole(Path(path), self.buffer)
+        program, held = Path(path), self.weights
+        if weights is not None and not held:
+            raise ConfigError(
+                f"{weights}: the constants stand in the program; lower it with"
+                " lowering.external_weights=true"
+            )
+        files = {program: self.buffer}
+        if held:
+            files[Path(weights) if weights is not None else program.with_suffix(".ptd")] = held
+        write_together(files)
 
     def report(self, timing: Timing | None = None) -> Report:
         """The per-op delegation table, with what `cede.bench` measured if that is given."""
-        return make_report(self.plan, self.graph, timing, self.memory)
+        return make_report(self.plan, self.graph, timing, self.memory, stored=self.constants)

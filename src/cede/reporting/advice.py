@@ -113,10 +113,11 @@ def _doable(reason: Reason, id: str, graph: OpGraph) -> bool:
 
 
 def _copies(shared: Sequence[SharedConstant]) -> Iterator[Advice]:
-    for one in shared[:1]:
+    for one in [one for one in shared if one.extra_bytes][:1]:
+        extra = quantity(one.extra_bytes, "B")
         yield Advice(
             do=f"bring the readers of {one.name} into one delegate",
-            gain=f"up to {quantity(one.extra_bytes, 'B')} less in the file",
+            gain=f"{'up to ' if one.copies is None else ''}{extra} less in the file",
             why=f"read in {', '.join(one.holders)}",
             ops=one.ops,
         )

@@ -66,7 +66,8 @@ class Kernel:
 class SharedConstant:
     """One constant that several delegates read, or delegates and ops outside of them.
 
-    Each holder may store a copy. Some backends write named data, which the file holds once.
+    Each holder may store a copy. Some backends write named data, which the file holds once. In the
+    report of a lowered program constants of equal content are one, and copies are counted.
 
     Attributes:
         name: qualified name of the parameter, buffer or constant.
@@ -74,6 +75,9 @@ class SharedConstant:
         bytes: of one copy.
         holders: ids of the delegates, and "the program" for ops outside of them.
         ops: ids of the ops that read it.
+        same: other names whose content is equal; known of a lowered program alone.
+        copies: how often the lowered program stores it; None where that is not known, since it was
+            not lowered or a backend keeps a form of its own.
     """
 
     name: str
@@ -81,11 +85,14 @@ class SharedConstant:
     bytes: int
     holders: tuple[str, ...]
     ops: tuple[str, ...] = ()
+    same: tuple[str, ...] = ()
+    copies: int | None = None
 
     @property
     def extra_bytes(self) -> int:
-        """Of all copies but one, if each holder stores one."""
-        return self.bytes * (len(self.holders) - 1)
+        """Of all copies but one; if they are not known, as if each holder or name had its own."""
+        most = max(len(self.holders), 1 + len(self.same))
+        return self.bytes * ((most if self.copies is None else self.copies) - 1)
 
 
 def coverage(

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from cede.costs import Timing
     from cede.planning import Plan
     from cede.reporting.comparison import Rank
+    from cede.reporting.content import SharedConstant
     from cede.reporting.memory import MemoryUse
     from cede.types import Delegation, Op, OpGraph
 
@@ -26,6 +27,7 @@ def make_report(
     timing: Timing | None = None,
     memory: MemoryUse | None = None,
     ranking: tuple[Rank, ...] = (),
+    stored: tuple[SharedConstant, ...] | None = None,
 ) -> Report:
     """Tell who took each op and why the others did not.
 
@@ -35,6 +37,7 @@ def make_report(
         timing: what its program took, if it was run.
         memory: what its program plans, if it was emitted.
         ranking: what more support would change, from `cede.whatif.ranked`.
+        stored: constants with several holders as the program stores them, if it was emitted.
     """
     _insist_on_one_program(plan, graph)
     took = _took(plan)
@@ -54,7 +57,7 @@ def make_report(
         memory=memory,
         borders=borders(plan, graph),
         kernels=kernels(rows, graph),
-        shared_constants=shared_constants(plan, graph),
+        shared_constants=shared_constants(plan, graph) if stored is None else stored,
         ranking=ranking,
     )
 

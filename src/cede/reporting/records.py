@@ -175,7 +175,8 @@ class Report:
         memory: what the program plans for the values of a call, None where it was not emitted.
         borders: between delegates, or with what is left, where a side is quantized.
         kernels: operators that are left to the runtime's own kernels, most ops first.
-        shared_constants: constants with several holders, each of which may store a copy.
+        shared_constants: constants with several holders, each of which may store a copy; of an
+            emitted program also those of equal content, with the copies that it has.
         quantization: what became of each module or op, None where that is not known.
         ranking: operators whose support would merge delegates, () where nobody asked.
     """

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from cede.reporting.comparison import Rank
+    from cede.reporting.content import SharedConstant
     from cede.reporting.records import Report, Row
 
 
@@ -181,22 +182,30 @@ def kernels_table(report: Report) -> Table:
 
 
 def shared_table(report: Report) -> Table:
-    """Constants that several holders may each store."""
+    """Constants that several holders may each store, and those that a program stores so."""
     return Table(
         title="Constants read in several places",
         header=("constant", "dtype/shape", "bytes", "further copies", "read in"),
         rows=[
             (
-                given.name,
+                ", ".join((given.name, *given.same)),
                 given.tensor,
                 quantity(given.bytes, "B"),
-                f"up to {quantity(given.extra_bytes, 'B')}",
+                _copies(given),
                 ", ".join(given.holders),
             )
             for given in report.shared_constants
         ],
         right=frozenset({2, 3}),
     )
+
+
+def _copies(given: SharedConstant) -> str:
+    """Bytes of all copies but one."""
+    extra = quantity(given.extra_bytes, "B")
+    if given.copies is None:
+        return f"up to {extra}"
+    return extra if given.extra_bytes else "none"
 
 
 def ranking_table(ranks: Sequence[Rank], most: int | None = None) -> Table:

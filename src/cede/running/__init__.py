@@ -45,6 +45,7 @@ def run(
     method: str = "forward",
     *,
     backends: Mapping[str, Backend],
+    weights: bytes | Path | str | None = None,
 ) -> RunResult:
     """Load a program and call it once.
 
@@ -53,12 +54,13 @@ def run(
         inputs: flat inputs: tensors and numbers.
         method: what to call.
         backends: the backends that are known, by name.
+        weights: its data file (`.ptd`), or the bytes of that.
 
     Raises:
         LoweringError: the program can't be loaded or run here, or the inputs don't fit.
     """
     begin = time.perf_counter()
-    pte = _read(program)
+    pte = _read(program, weights)
     pte.plan(method)
     runtime, loaded = loaded_in(pte, backends, method)
     middle = time.perf_counter()
@@ -69,12 +71,18 @@ def run(
     )
 
 
-def load(program: bytes | Path | str, backends: Mapping[str, Backend]) -> LoadedProgram:
+def load(
+    program: bytes | Path | str | Pte,
+    backends: Mapping[str, Backend],
+    weights: bytes | Path | str | None = None,
+) -> LoadedProgram:
     """Load a program to call it many times; its state lives between calls.
 
     Args:
-        program: a `.pte` file, or its bytes, which are kept as long as the result.
+        program: a `.pte` file, or its bytes, which are kept as long as the result, or what
+            `cede.running.pte.read` made of them.
         backends: the backends that are known, by name.
+        weights: its data file (`.ptd`), or the bytes of that.
 
     Returns:
         An object with `run(inputs, method) -> list` and `methods`.
@@ -82,10 +90,12 @@ def load(program: bytes | Path | str, backends: Mapping[str, Backend]) -> Loaded
     Raises:
         LoweringError: no program, or a delegate in it that can't be run here.
     """
-    return loaded_in(_read(program), backends)[1]
+    return loaded_in(_read(program, weights), backends)[1]
 
 
-def load_file(path: Path | str, backends: Mapping[str, Backend]) -> LoadedProgram:
+def load_file(
+    path: Path | str, backends: Mapping[str, Backend], weights: Path | str | None = None
+) -> LoadedProgram:
     """As `load`, but ExecuTorch's runtime reads the file itself, as on a device.
 
     It then gives memory back that it keeps for a program in memory: what reads it afterwards dies.
@@ -95,15 +105,23 @@ def load_file(path: Path | str, backends: Mapping[str, Backend]) -> LoadedProgra
     """
     from cede.running.pte import read_file
 
-    return loaded_in(read_file(path), backends, path=path)[1]
+    return loaded_in(read_file(path, weights), backends, path=path, weights=weights)[1]
 
 
-def _read(program: bytes | Path | str) -> Pte:
-    from cede.running.pte import read, read_file
+def _read(program: bytes | Path | str | Pte, weights: bytes | Path | str | None = None) -> Pte:
+    from cede.running.pte import Pte, content, read
 
+    if isinstance(program, Pte):
+        return program
     if isinstance(program, bytes | bytearray | memoryview):
-        return read(bytes(program))
-    return read_file(program)
+        data, origin = bytes(program), "program"
+    else:
+        data, origin = content(program), str(program)
+    if weights is None:
+        return read(data, origin)
+    if isinstance(weights, bytes):
+        return read(data, origin, weights)
+    return read(data, origin, content(weights), str(weights))
 
 
 def loaded_in(
@@ -111,6 +129,7 @@ def loaded_in(
     backends: Mapping[str, Backend],
     method: str | None = None,
     path: Path | str | None = None,
+    weights: Path | str | None = None,
 ) -> tuple[str, LoadedProgram]:
     """Where a program runs, and the program loaded there. Raises LoweringError as `load` does."""
     from cede.running.runtime import RuntimeProgram, registered
@@ -119,13 +138,13 @@ def loaded_in(
     by_id = _by_id(pte, ids, backends)
     missing = sorted(ids - registered())
     if not missing:
-        program = RuntimeProgram(pte, path)
+        program = RuntimeProgram(pte, path, weights)
         if method is not None:
             program.load(method)
         return EXECUTORCH, program
     for id in missing:
         if id in by_id and (runner := by_id[id].load) is not None:
-            return by_id[id].name, runner(pte.data)
+            return by_id[id].name, runner(pte.whole)
     raise LoweringError(
         f"{pte.origin}: no runtime here for the delegate {missing[0]}"
         + (f" of backend {by_id[missing[0]].name}" if missing[0] in by_id else "")

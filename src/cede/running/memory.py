@@ -135,8 +135,7 @@ class Memory:
     def _external(self, name: str) -> bytes:
         if name not in self._pte.named:
             raise LoweringError(
-                f"{self._pte.origin}: {name} stands in an external data file (.ptd); export with"
-                " external_constants=False to run it here"
+                f"{self._pte.origin}: {name} stands in a data file (.ptd) that was not given"
             )
         return self._pte.named[name]
 

@@ -2,7 +2,7 @@
 
 The format is ExecuTorch's `schema/program.fbs`: a flatbuffer with the identifier "ET12", an
 optional extended header ("eh00") behind it, and data segments. This is the only file that knows
-ExecuTorch's serializer, which is not public.
+ExecuTorch's serializer of programs, which is not public; `weights.py` has that of data files.
 """
 
 from __future__ import annotations
@@ -23,9 +23,11 @@ from executorch.exir._serialize.data_serializer import DataEntry
 from executorch.runtime import Runtime, Verification
 
 from cede.errors import LoweringError
+from cede.running.indices import check_indices
+from cede.running.weights import HAS, NEEDS, insist_on_pair, read_weights
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping, Sequence
 
 __all__ = [
     "Delegate",
@@ -68,7 +70,8 @@ class Pte:
         data: the file's bytes; ExecuTorch's runtime points into them while it has the program.
         program: the `executorch.exir.schema.Program`, its segments put back in place.
         mutable: initial values of mutable buffers, by data buffer index.
-        named: named data by key.
+        named: named data by key, that of the data file too.
+        weights: bytes of the data file, b"" for none.
     """
 
     origin: str
@@ -76,6 +79,34 @@ class Pte:
     program: Any = field(repr=False)
     mutable: tuple[bytes, ...] = field(repr=False)
     named: Mapping[str, bytes] = field(repr=False)
+    weights: bytes = field(default=b"", repr=False)
+
+    @property
+    def lacks(self) -> tuple[str, ...]:
+        """Names of the constants that stand in a data file and are not there.
+
+        What delegates have there has no names: "what its delegates hold".
+        """
+        delegates = NEEDS in self.named and HAS not in self.named
+        return tuple(
+            dict.fromkeys(["what its delegates hold"] if delegates else [])
+            | dict.fromkeys(
+                extra.fully_qualified_name
+                for plan in self.program.execution_plan
+                for value in plan.values
+                if isinstance(value.val, schema.Tensor)
+                and (extra := value.val.extra_tensor_info) is not None
+                and extra.location == schema.TensorDataLocation.EXTERNAL
+                and extra.fully_qualified_name not in self.named
+            )
+        )
+
+    @property
+    def whole(self) -> bytes:
+        """The program as one file: with what stands in its data file as named data."""
+        if not self.weights:
+            return self.data
+        return write(self.program, self.named, mutable=self.mutable)
 
     def plan(self, method: str) -> Any:
         """The `ExecutionPlan` of a method. Raises LoweringError for a method it does not have."""
@@ -110,53 +141,80 @@ class Pte:
         return tuple(plan.name for plan in self.program.execution_plan)
 
 
-def read_file(path: Path | str) -> Pte:
-    """Read a `.pte` file. Raises LoweringError naming the path."""
+def read_file(path: Path | str, weights: Path | str | None = None) -> Pte:
+    """Read a `.pte` file, and its `.ptd` file if it has one. Raises LoweringError with the path."""
+    data = content(path)
+    if weights is None:
+        return read(data, str(path))
+    return read(data, str(path), content(weights), str(weights))
+
+
+def content(path: Path | str) -> bytes:
+    """The bytes of a file. Raises LoweringError naming the path."""
     try:
-        data = Path(path).read_bytes()
+        return Path(path).read_bytes()
     except OSError as error:
         raise LoweringError(f"{path}: can't be read: {error.strerror or error}") from None
-    return read(data, str(path))
 
 
-def read(data: bytes, origin: str = "program") -> Pte:
+def read(
+    data: bytes,
+    origin: str = "program",
+    weights: bytes | None = None,
+    weights_origin: str = "its weights",
+) -> Pte:
     """Parse a program.
 
     Args:
         data: the bytes of a `.pte` file.
         origin: what error messages call it.
+        weights: the bytes of its `.ptd` file, None for none.
+        weights_origin: what error messages call that.
 
     Raises:
-        LoweringError: no ExecuTorch program, or a truncated or damaged one.
+        LoweringError: no ExecuTorch program, or a truncated or damaged one; the same of its
+            weights.
     """
     _check_sizes(data, origin)
+    outside = {} if weights is None else read_weights(weights, weights_origin)
     try:
-        # The runtime's own verifier first: the Python parser trusts what it reads.
-        Runtime.get().load_program(data, verification=Verification.InternalConsistency)
-        parsed = _deserialize_pte_binary(data)
-        found = Pte(
-            origin=origin,
-            data=data,
-            program=parsed.program,
-            mutable=tuple(bytes(buffer.storage) for buffer in parsed.mutable_data or ()),
-            named=named_data(parsed.named_data),
-        )
-        _check_indices(found)
-    except LoweringError:
-        raise
+        found = _parsed(data, origin, outside, weights or b"")
+        check_indices(found)
     except Exception as error:
         raise LoweringError(
             f"{origin}: a damaged ExecuTorch program ({_first_line(error)}); export it again"
         ) from error
+    insist_on_pair(found, weights_origin)
     return found
 
 
-def write(program: Any, named: Mapping[str, bytes] | None = None, *, alignment: int = 128) -> bytes:
+def _parsed(data: bytes, origin: str, outside: Mapping[str, bytes], weights: bytes) -> Pte:
+    # The runtime's own verifier first: the Python parser trusts what it reads.
+    Runtime.get().load_program(data, verification=Verification.InternalConsistency)
+    parsed = _deserialize_pte_binary(data)
+    return Pte(
+        origin=origin,
+        data=data,
+        program=parsed.program,
+        mutable=tuple(bytes(buffer.storage) for buffer in parsed.mutable_data or ()),
+        named={**named_data(parsed.named_data), **outside},
+        weights=weights,
+    )
+
+
+def write(
+    program: Any,
+    named: Mapping[str, bytes] | None = None,
+    *,
+    mutable: Sequence[bytes] = (),
+    alignment: int = 128,
+) -> bytes:
     """Serialize a `schema.Program` whose data stands in its buffers.
 
     Args:
         program: the program; not changed.
         named: named data by key.
+        mutable: initial values of mutable buffers.
         alignment: of segments and named data, in bytes.
     """
     store = None
@@ -171,7 +229,11 @@ def write(program: Any, named: Mapping[str, bytes] | None = None, *, alignment: 
         )
     return bytes(
         _serialize_pte_binary(
-            pte_file=_PTEFile(program=program, mutable_data=None, named_data=store),
+            pte_file=_PTEFile(
+                program=program,
+                mutable_data=[schema.Buffer(storage=each) for each in mutable] or None,
+                named_data=store,
+            ),
             extract_delegate_segments=True,
             segment_alignment=alignment,
         )
@@ -220,57 +282,6 @@ def named_data(output: Any) -> dict[str, bytes]:
     if output is None:
         return {}
     return {key: bytes(output.buffers[e.buffer_index]) for key, e in output.pte_data.items()}
-
-
-def _check_indices(pte: Pte) -> None:
-    data = pte.program.backend_delegate_data
-    for plan in pte.program.execution_plan:
-        count = len(plan.values)
-        if not plan.non_const_buffer_sizes:  # ExecuTorch's runtime aborts the process on it
-            raise ValueError(f"{plan.name} has no memory plan")
-        if len(plan.chains) != 1:
-            raise ValueError(f"{plan.name} has {len(plan.chains)} chains")
-        _within(plan.inputs, count, f"inputs of {plan.name}")
-        _within(plan.outputs, count, f"outputs of {plan.name}")
-        _within([given.processed.index for given in plan.delegates], len(data), plan.name)
-        for i, value in enumerate(plan.values):
-            _check_value(value.val, count, f"value {i} of {plan.name}")
-        for i, instruction in enumerate(plan.chains[0].instructions or ()):
-            _check_call(instruction.instr_args, plan, f"instruction {i} of {plan.name}")
-
-
-def _check_call(call: Any, plan: Any, where: str) -> None:
-    count = len(plan.values)
-    if isinstance(call, schema.KernelCall):
-        _within(call.args, count, where)
-        _within([call.op_index], len(plan.operators), where)
-    elif isinstance(call, schema.DelegateCall):
-        _within(call.args, count, where)
-        _within([call.delegate_index], len(plan.delegates), where)
-    elif isinstance(call, schema.MoveCall):
-        _within([call.move_from, call.move_to], count, where)
-    elif isinstance(call, schema.JumpFalseCall):
-        _within([call.cond_value_index], count, where)
-        _within([call.destination_instruction], len(plan.chains[0].instructions) + 1, where)
-    elif isinstance(call, schema.FreeCall):
-        _within([call.value_index], count, where)
-
-
-def _check_value(value: Any, count: int, where: str) -> None:
-    if isinstance(value, schema.IntList | schema.TensorList):
-        _within(value.items or (), count, where)
-    elif isinstance(value, schema.OptionalTensorList):
-        _within((i for i in value.items or () if i != -1), count, where)
-    elif isinstance(value, schema.Tensor):
-        sizes, order = value.sizes or (), value.dim_order or ()
-        if min(sizes, default=0) < 0 or sorted(order) != list(range(len(sizes))):
-            raise ValueError(f"{where} has sizes {list(sizes)} in the order {list(order)}")
-
-
-def _within(indices: Iterable[int], count: int, where: str) -> None:
-    for index in indices:
-        if not 0 <= index < count:
-            raise ValueError(f"{where} refers to entry {index} of {count}")
 
 
 def _first_line(error: Exception) -> str:

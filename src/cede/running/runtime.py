@@ -12,6 +12,7 @@ from cede.errors import LoweringError
 from cede.running.libraries import advice, register
 from cede.running.pte import read, schema, write
 from cede.running.signature import fit, laid_out, signature_of
+from cede.running.weights import Weights
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -35,17 +36,23 @@ class RuntimeProgram:
     Args:
         pte: the program. Its bytes are kept: the runtime reads weights from them.
         path: of the file it came from, if the runtime shall read that itself.
+        weights: of its data file, likewise; the runtime reads one from a file only.
 
     Raises:
         LoweringError: the runtime refuses the program.
     """
 
-    def __init__(self, pte: Pte, path: Path | str | None = None) -> None:
+    def __init__(
+        self, pte: Pte, path: Path | str | None = None, weights: Path | str | None = None
+    ) -> None:
         self._pte = pte
+        self._weights = Weights(pte, weights)
         self._methods: dict[str, Any] = {}
         register(name for method in pte.methods for name in pte.operators(method))
         try:
-            self._program = Runtime.get().load_program(pte.data if path is None else path)
+            self._program = Runtime.get().load_program(
+                pte.data if path is None else path, data_path=self._weights.path
+            )
         except RuntimeError as error:
             raise LoweringError(f"{pte.origin}: ExecuTorch can't load it: {error}") from error
 

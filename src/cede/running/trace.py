@@ -12,6 +12,7 @@ from executorch.runtime import Runtime
 
 from cede.errors import LoweringError
 from cede.running.signature import fit, signature_of
+from cede.running.weights import Weights
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -57,7 +58,8 @@ def trace(
     """
     given = fit(signature_of(pte, method), inputs, pte.origin)
     try:
-        program = Runtime.get().load_program(pte.data, enable_etdump=True)
+        weights = Weights(pte)
+        program = Runtime.get().load_program(pte.data, enable_etdump=True, data_path=weights.path)
         loaded = program.load_method(method)
         assert loaded is not None  # noqa: S101  (a failure raises)
         for _ in range(warm + calls):

@@ -136,7 +136,7 @@ def _run(
 ) -> dict[str, Ended | None]:
     alone = len(made.names) == 1
     try:
-        program = load(lowered.buffer, Host.load(config).backends)
+        program = load(lowered.pte, Host.load(config).backends)
         found = dict.fromkeys(made.names, 0.0)
         wrong: dict[str, str] = {}
         for size in SIZES if any(map(any, made.symbolic)) else SIZES[:1]:

@@ -62,6 +62,7 @@ def verify_file(
     config: Config | Path | str | None = None,
     *,
     seconds: float = SECONDS,
+    weights: Path | str | None = None,
 ) -> Verification:
     """Compare a `.pte` with the exported program that it was made from, as a whole.
 
@@ -71,6 +72,7 @@ def verify_file(
         calls: as `verify` takes them.
         config: as `verify` takes it.
         seconds: how long the process of its own may take.
+        weights: its data file (`.ptd`), if it has one.
 
     Raises:
         ConfigError: there is no call.
@@ -78,7 +80,7 @@ def verify_file(
     """
     from cede.verifying.deep import verify_file as verified
 
-    return verified(path, program, calls, config, seconds=seconds)
+    return verified(path, program, calls, config, seconds=seconds, weights=weights)
 
 
 def bisect(

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from cede.checking import Call
     from cede.config import CheckConfig, Config
     from cede.lowering import Lowered
+    from cede.running.pte import Pte
     from cede.types import Backend, LoadedProgram
 
 
@@ -49,11 +50,13 @@ def verify(
         source=lowered.source, written=tuple(written_inputs(lowered.edge)),
         method=lowered.plan.method, config=loaded, backends=backends,
     )  # fmt: skip
-    parts += [whole.run(case, lowered.buffer) for case in cases]
+    pte = lowered.pte
+    parts += [whole.run(case, pte) for case in cases]
     with tempfile.TemporaryDirectory(prefix="cede-") as folder:
         path = Path(folder) / "program.pte"
         lowered.save(path)
-        parts.append(whole.from_file(cases[0], path, seconds))
+        weights = path.with_suffix(".ptd") if pte.weights else None
+        parts.append(whole.from_file(cases[0], path, weights, seconds))
     return Verification(parts=tuple(parts), notes=tuple(notes))
 
 
@@ -64,19 +67,20 @@ def verify_file(
     config: Config | Path | str | None = None,
     *,
     seconds: float,
+    weights: Path | str | None = None,
 ) -> Verification:
     """As `cede.verifying.verify_file`."""
     from cede.running.pte import read_file
 
     loaded, backends = _loaded(calls, config)
-    pte = read_file(path)
+    pte = read_file(path, weights)
     cases, notes = cases_for(program, [inputs_of(call) for call in calls])
     whole = _Whole(
         source=program, written=tuple(written_inputs(program.run_decompositions({}))),
         method=pte.methods[0], config=loaded, backends=backends,
     )  # fmt: skip
-    parts = [whole.run(case, pte.data) for case in cases]
-    parts.append(whole.from_file(cases[0], Path(path), seconds))
+    parts = [whole.run(case, pte) for case in cases]
+    parts.append(whole.from_file(cases[0], path, weights, seconds))
     return Verification(parts=tuple(parts), notes=tuple(notes))
 
 
@@ -145,7 +149,7 @@ class _Whole:
         )
         return sum(found, Difference())
 
-    def run(self, case: Case, program: bytes) -> Part:
+    def run(self, case: Case, program: Pte) -> Part:
         """One case in this process, on a program that nobody has called yet."""
         try:
             found = self.compared(case, load(program, self.backends))
@@ -155,14 +159,16 @@ class _Whole:
             return Part(what=WHOLE, case=case.name, outcome=FAILED, detail=_said(error))
         return _part(WHOLE, case, found)
 
-    def from_file(self, case: Case, path: Path, seconds: float) -> Part:
+    def from_file(
+        self, case: Case, path: Path | str, weights: Path | str | None, seconds: float
+    ) -> Part:
         """One case in a process that loads the program from a file."""
         inputs = _packed([flat(call, self.source) for call in case.calls])
+        outside = None if weights is None else str(weights)
+        given = (str(path), outside, inputs, self.method, self.config)
         try:
             with Worker() as worker:
-                outputs = worker.ask(
-                    run_file, str(path), inputs, self.method, self.config, seconds=seconds
-                )
+                outputs = worker.ask(run_file, *given, seconds=seconds)
         except (JobError, Crashed, TimedOut) as error:
             died = "the process died: " if isinstance(error, Crashed) else ""
             detail = f"{died}{error}"
@@ -184,11 +190,12 @@ class _Given:
         return next(self._left)
 
 
-def run_file(path: str, calls: bytes, method: str, config: Config) -> bytes:
+def run_file(path: str, weights: str | None, calls: bytes, method: str, config: Config) -> bytes:
     """In a process of its own: the outputs of each call of a program in a file.
 
     Args:
         path: of the program.
+        weights: of its data file, if it has one.
         calls: flat inputs of each call, by `torch.save`: processes share tensors otherwise, which
             a process that dies would break.
         method: to call.
@@ -200,7 +207,7 @@ def run_file(path: str, calls: bytes, method: str, config: Config) -> bytes:
     from cede.host import Host
     from cede.running import load_file
 
-    program = load_file(path, Host.load(config).backends)
+    program = load_file(path, Host.load(config).backends, weights)
     outputs = []
     for given in _unpacked(calls):
         got = program.run(given, method)
