@@ -120,6 +120,20 @@ def test_what_changes_is_lowered_anew(tmp_path: Path, lowerings: list[int]) -> N
     anew(plan=made.plan)
 
 
+def test_weights_that_came_to_share_memory_are_told(tmp_path: Path, lowerings: list[int]) -> None:
+    """Equal bytes, another warning."""
+    model = torch.nn.Sequential(torch.nn.Linear(64, 64), torch.nn.Linear(64, 64)).eval()
+    with torch.no_grad():
+        model[1].weight.copy_(model[0].weight)
+        both = torch.stack([model[0].weight, model[1].weight])
+    x = (torch.randn(2, 64),)
+    config = cede.load_config(None, [*BASE, f"lowering.cache_folder={tmp_path}"])
+    cede.export(model, x, config=config)
+    model[0].weight.data, model[1].weight.data = both[0], both[0]
+    cede.export(model, x, config=config)
+    assert len(lowerings) == 2
+
+
 def test_another_source_line_is_lowered_anew(tmp_path: Path) -> None:
     """The table shows where an op comes from."""
     lines = []

@@ -39,6 +39,7 @@ class CommandLine(click.Group):
             _tell(str(error))
             ctx.exit(error.exit_code)
         except KeyboardInterrupt:
+            click.echo("interrupted", err=True)
             ctx.exit(130)
         except (click.ClickException, click.exceptions.Exit, click.Abort, BrokenPipeError):
             raise

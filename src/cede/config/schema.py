@@ -176,6 +176,10 @@ class LoweringConfig:
     Attributes:
         failed: what becomes of an op that a backend's compiler fails on: "leave" gives it to the
             next backend that takes it, or to none, with a warning; "error" stops.
+        compile_seconds: how long compiling one delegate may take, in a process of its own (Linux);
+            one that takes longer, takes more memory or dies has failed. None is no limit; without
+            limits delegates are compiled in this process.
+        compile_bytes: memory that compiling one delegate may take beyond what this process has.
         stock: whether ExecuTorch's own steps run as they are; otherwise with less work for the
             same outcome, as far as its version is known.
         cache: whether programs and delegates are kept for the next lowering, and taken from there.
@@ -186,6 +190,8 @@ class LoweringConfig:
     """
 
     failed: str = field(default="leave", metadata={"check": _one_of(FAILED)})
+    compile_seconds: float | None = field(default=None, metadata=SECONDS)
+    compile_bytes: int | None = field(default=None, metadata={"above": 0})
     stock: bool = False
     cache: bool = True
     cache_folder: str = ""

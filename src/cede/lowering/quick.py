@@ -6,6 +6,7 @@ import threading
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING
 
+from cede.lowering.apart import Apart
 from cede.lowering.inside_executorch import shortcuts, unknown_version
 from cede.lowering.inside_executorch.delegates import through
 from cede.lowering.kept import Kept
@@ -42,8 +43,10 @@ def quickly(host: Host, config: Config, store: Store | None = None) -> Iterator[
     if _said.lines is not None:
         yield _said.lines
         return
-    _said.lines = said = []
+    said: list[str] = []
+    _said.lines = said
     try:
+        apart = Apart.of(config.lowering, said)
         with ExitStack() as stack:
             if config.lowering.stock:
                 pass
@@ -51,7 +54,11 @@ def quickly(host: Host, config: Config, store: Store | None = None) -> Iterator[
                 text = f"lowered by ExecuTorch's own steps, for cede has no shortcuts for {name}"
                 said.append(text)
             else:
-                _enter(stack, host, config, _store(config, said) if store is None else store)
+                given = _store(config, said) if store is None else store
+                _enter(stack, host, config, given, apart)
+                apart = None
+            if apart is not None:
+                apart.unheld("ExecuTorch's own steps")
             yield said
     finally:
         _said.lines = None
@@ -64,7 +71,7 @@ def _store(config: Config, said: list[str]) -> Store:
     return store
 
 
-def _enter(stack: ExitStack, host: Host, config: Config, store: Store) -> None:
+def _enter(stack: ExitStack, host: Host, config: Config, store: Store, apart: Apart | None) -> None:
     names = dict.fromkeys(each.backend for each in host.partitioners_for(config))
     records = [host.backend(name) for name in names]
     stack.enter_context(shortcuts())
@@ -72,4 +79,5 @@ def _enter(stack: ExitStack, host: Host, config: Config, store: Store) -> None:
         if host.availability(record.name).lower is None:
             stack.enter_context(record.shortcuts())
     kept = Kept(store) if config.lowering.cache else None
-    stack.enter_context(through(kept, {each.delegate_id for each in records if each.pure}))
+    pure = {each.delegate_id for each in records if each.pure}
+    stack.enter_context(through(kept, pure, apart))

@@ -41,6 +41,19 @@ class CompileError(LoweringError):
         self.plan, self.graph, self.given, self.op, self.why = plan, graph, given, op, why
 
 
+class CompilerFailed(Exception):
+    """Compiling a delegate failed in a process of its own, or that process did.
+
+    Attributes:
+        program: what was compiled.
+        text: all that the compiler said, of which the message is the beginning.
+    """
+
+    def __init__(self, message: str, program: ExportedProgram, text: str = "") -> None:
+        super().__init__(message)
+        self.program, self.text = program, text or message
+
+
 def upstream_error(stage: str, error: Exception, plan: Plan | None) -> LoweringError:
     """An error of ours for one of ExecuTorch's.
 
@@ -49,9 +62,9 @@ def upstream_error(stage: str, error: Exception, plan: Plan | None) -> LoweringE
         error: what came out; its first sentences and those of its first cause are kept.
         plan: names the op and the delegate; None if there is none yet.
     """
-    if lack := _lack(error):
-        return LoweringError(f"could not {stage}: {lack}")
-    text = "\n".join(str(each).strip() for each in _chain(error))
+    if lacking := lack(error):
+        return LoweringError(f"could not {stage}: {lacking}")
+    text = texts(error)
     graph = plan.graph if plan is not None else None
     named = _op(text, graph)
     where = graph.op(named).where if graph is not None and named else _line(text)
@@ -59,20 +72,20 @@ def upstream_error(stage: str, error: Exception, plan: Plan | None) -> LoweringE
     given = _delegate(error, plan)
     if given is None or plan is None or graph is None:
         return LoweringError(
-            f"ExecuTorch could not {stage}: {_heads(error)}{about}."
+            f"ExecuTorch could not {stage}: {heads(error)}{about}."
             " Give the op to a backend that takes it, or replace it in the model."
         )
     names = ", ".join(part.partitioner for part in given.parts)
     first = f", {len(given.ops)} ops from {graph.op(given.ops[0]).where}"
     message = (
         f"{given.backend} could not compile delegate {given.id} (claimed by {names}{first}):"
-        f" {_heads(error)}{about}. Leave the op out by policy.exclude, or give it to another"
+        f" {heads(error)}{about}. Leave the op out by policy.exclude, or give it to another"
         " backend."
     )
-    return CompileError(message, plan, graph, given, named, _heads(error))
+    return CompileError(message, plan, graph, given, named, heads(error))
 
 
-def _lack(error: Exception) -> str:
+def lack(error: BaseException) -> str:
     """What this machine has too little of, "" where that isn't the reason."""
     for each in _chain(error):
         if isinstance(each, MemoryError):
@@ -92,10 +105,24 @@ def _chain(error: BaseException) -> Iterator[BaseException]:
         current = current.__cause__
 
 
-def _heads(error: Exception) -> str:
+def texts(error: BaseException) -> str:
+    """All that an error and its causes say."""
+    return "\n".join(
+        each.text if isinstance(each, CompilerFailed) else str(each).strip()
+        for each in _chain(error)
+    )
+
+
+def heads(error: BaseException) -> str:
+    """The first sentences of an error and of its first cause, in a line."""
     chain = list(_chain(error))
     causes = chain[:1] if len(chain) == 1 else [chain[0], chain[-1]]
-    return "; because of ".join(f"{type(each).__name__}: {_head(str(each))}" for each in causes)
+    return "; because of ".join(
+        str(each)
+        if isinstance(each, CompilerFailed)
+        else f"{type(each).__name__}: {_head(str(each))}"
+        for each in causes
+    )
 
 
 def _head(text: str) -> str:
@@ -126,15 +153,22 @@ def _delegate(error: Exception, plan: Plan | None) -> Delegation | None:
         return None
     owner = plan.delegation_of()
     for each in _chain(error):
-        for frame in _frames(each):
-            if frame.f_code.co_name != "preprocess":
-                continue
-            for value in frame.f_locals.values():
-                if isinstance(value, ExportedProgram):
-                    for node in value.graph.nodes:
-                        if node.name in owner:
-                            return owner[node.name]
+        for program in _compiled(each):
+            for node in program.graph.nodes:
+                if node.name in owner:
+                    return owner[node.name]
     return None
+
+
+def _compiled(error: BaseException) -> Iterator[ExportedProgram]:
+    """What was being compiled when an error came up."""
+    if isinstance(error, CompilerFailed):
+        yield error.program
+    for frame in _frames(error):
+        if frame.f_code.co_name == "preprocess":
+            yield from (
+                each for each in frame.f_locals.values() if isinstance(each, ExportedProgram)
+            )
 
 
 def _frames(error: BaseException) -> Iterator[FrameType]:

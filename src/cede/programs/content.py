@@ -63,6 +63,17 @@ def constants(held: Mapping[str, Any]) -> Iterator[str]:
             yield f"{name} {text}"
 
 
+def views(held: Mapping[str, Any]) -> Iterator[str]:
+    """Names of the constants that lie in one memory, and where."""
+    found: dict[int, list[str]] = {}
+    for name in sorted(held):
+        storage = held[name].untyped_storage()
+        if storage.nbytes():
+            place = f"{name}+{held[name].storage_offset()}"
+            found.setdefault(storage.data_ptr(), []).append(place)
+    yield from (" ".join(places) for places in found.values() if len(places) > 1)
+
+
 def _target(node: Node) -> str:
     target = node.target
     if isinstance(target, str):

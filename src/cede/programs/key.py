@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 _ASIDE = ("origins", "check", "quantize", "strict")
 """Parts of a config that decide nothing once there is an exported program."""
 
-_OWN = ("cache", "cache_folder", "cache_bytes")
+_OWN = ("cache", "cache_folder", "cache_bytes", "compile_seconds", "compile_bytes")
 _TORCH = ("aten", "prim", "prims", "higher_order")
 
 
@@ -48,7 +48,7 @@ def key_of(
     SHA-256 over all installed versions, cede's and the plugins' sources, the config, the plan to
     follow, the metadata, and the program: each node with its facts and with the module, layer,
     source line and origin that a report shows, the signature, call spec and sizes, and the bytes of
-    each constant.
+    each constant, with which of them share memory.
     """
     try:
         parts = [*_versions(host), *_settings(host, config, replay, metadata), *_content(program)]
@@ -100,7 +100,9 @@ def _content(program: ExportedProgram) -> Iterator[str]:
         yield name
         yield from content.nodes(module.graph)
         yield from (_place(module, node) for node in module.graph.nodes)
-    yield from content.constants({**program.state_dict, **program.constants})
+    held = {**program.state_dict, **program.constants}
+    yield from content.constants(held)
+    yield from content.views(held)
 
 
 def _spec(spec: pytree.TreeSpec | None) -> str:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from torch.export import ExportedProgram
     from torch.fx import Node
 
+    from cede.lowering.apart import Apart
     from cede.lowering.inside_executorch.patching import Patch
 
 Compile: TypeAlias = (
@@ -35,24 +36,28 @@ Compile: TypeAlias = (
 
 _compile: Any = None
 _pure: frozenset[str] = frozenset()
+_apart: Apart | None = None
 
 
 @contextmanager
-def through(compile: Compile | None, pure: Collection[str]) -> Iterator[None]:
+def through(
+    compile: Compile | None, pure: Collection[str], apart: Apart | None = None
+) -> Iterator[None]:
     """Compile the delegates of some backends through a function.
 
     Args:
         compile: called for each of their delegates; None just compiles.
         pure: ids of backends whose compilers leave the weights that they are given as they are:
             those get no copy of them.
+        apart: runs the compilers of all backends elsewhere; None runs them here.
     """
-    global _compile, _pure
-    before = _compile, _pure
-    _compile, _pure = compile, frozenset(pure)
+    global _compile, _pure, _apart
+    before = _compile, _pure, _apart
+    _compile, _pure, _apart = compile, frozenset(pure), apart
     try:
         yield
     finally:
-        _compile, _pure = before
+        _compile, _pure, _apart = before
 
 
 def _cut_out(stock: Callable[..., Any]) -> Callable[..., Any]:
@@ -106,6 +111,8 @@ def _lower_all(stock: Callable[..., Any]) -> Callable[..., Any]:
     ) -> None:
         kinds = {kind.__name__: kind for kind in BackendDetails.__subclasses__()}
         if backend not in kinds or not _one_by_one(kinds[backend]):
+            if _apart is not None:
+                _apart.unheld(f"{backend}, which compiles all its delegates together")
             stock(backend, nodes, programs)
             return
         for method, calls in nodes.items():
@@ -119,12 +126,15 @@ def _lower(kind: type[BackendDetails], call: Node, owner: ExportedProgram) -> No
     given, specs = call.meta["submodule_program"], call.meta["compile_spec"]
     backend = kind.__name__
 
-    def work() -> PreprocessResult:
+    def compiled() -> PreprocessResult:
         if backend not in _pure:
             return kind.preprocess(copy.deepcopy(given), specs)
         own = shallow(given)
         with compiling(own.graph_module):
             return kind.preprocess(own, specs)
+
+    def work() -> PreprocessResult:
+        return compiled() if _apart is None else _apart(given, compiled)
 
     through_it = _compile is not None and backend in _pure
     made = _compile(backend, given, specs, work) if through_it else work()
