@@ -6,14 +6,10 @@ import re
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import torch
 
 import cede
-
-if TYPE_CHECKING:
-    import pytest
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()
@@ -28,13 +24,6 @@ def test_ci_runs_exactly_the_test_command() -> None:
     script = (ROOT / ".ci/run").read_text().splitlines()
     commands = [line for line in script if line and not line.startswith(("#", "set ", "cd "))]
     assert commands == tests.splitlines()
-
-
-def test_the_step_by_step_block_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    block = next(block for block in blocks("python") if "cede.export" in block)
-    exec(compile(block, "README.md", "exec"), {})
-    assert (tmp_path / "model.pte").stat().st_size > 0
 
 
 def test_the_plugin_block_is_a_plugin(tmp_path: Path) -> None:
