@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from cede.config import Config, load_config
+from cede.config import Config, QuantizeConfig, load_config
+from cede.errors import ConfigError
 from cede.host import Host
 from cede.quant.pt2e.asked import insist, named
+from cede.types import Inputs
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
     import torch
@@ -34,6 +36,7 @@ def quantize_program(
     dynamic_shapes: Any = None,
     select: Sequence[str] = (),
     *,
+    kwargs: Mapping[str, Any] | None = None,
     layers: Sequence[LayerConfig] = (),
     config: Config | Path | str | None = None,
     guided: bool | None = None,
@@ -50,11 +53,13 @@ def quantize_program(
         quantizer: a name, several (listed or joined by commas), records; "auto": of all backends.
         mode: "static", "dynamic" or "weight-only", as the quantizers have them.
         per_channel: whether a weight has one scale a channel, else one in all.
-        calibration: calls like those to come (see `calibration.calls`); None takes `args`.
+        calibration: calls like those to come (see `calibration.calls`); None takes the example.
         dynamic_shapes: of `torch.export.export`.
         select: short selectors of the ops to quantize, such as "op:aten.conv2d"; none takes all.
+        kwargs: keyword example inputs.
         layers: rules with a mode or "none" for some ops, which go before; the last stands.
-        config: which plugins are loaded; guided also backends, policy, limits and settling.
+        config: which plugins are loaded; guided also backends, policy, limits and settling. What
+            its `quantize` section says is for the command line, and an error here.
         guided: None is True where `config` names backends. Several quantizers need it.
         progress: called after each call with how many are done and how many there are, if known.
 
@@ -63,7 +68,8 @@ def quantize_program(
     from cede.quant.pt2e.steps import quantized
 
     way = _way(quantizer, (mode, select, layers), per_channel, config, guided)
-    return quantized(model, tuple(args), way, calibration, dynamic_shapes, progress)
+    example = Inputs(args=tuple(args), kwargs=dict(kwargs or {}))
+    return quantized(model, example, way, calibration, dynamic_shapes, progress)
 
 
 def _way(
@@ -78,6 +84,11 @@ def _way(
 
     choose = Choice(*chosen)
     loaded = load_config(config)
+    if loaded.quantize != QuantizeConfig():
+        raise ConfigError(
+            "quantize_program: the config has a section quantize, which would not be heeded: give"
+            " its keys as arguments, or let cede.export take the config"
+        )
     host = Host.load(loaded)
     if guided is None:
         guided = config is not None and bool(loaded.backends or loaded.partitioners)

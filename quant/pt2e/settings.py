@@ -36,17 +36,17 @@ def quantize_as_configured(
     Args:
         model: as there.
         args: as there.
-        kwargs: must be empty.
+        kwargs: as there.
         config: the whole, for its plugins.
         dynamic_shapes: as there.
         calibration: in place of the file that the config names.
         progress: as there.
 
     Raises:
-        ConfigError: as there; keys that are not for pt2e, or keyword inputs.
+        ConfigError: as there; keys that are not for pt2e.
     """
     asked = config.quantize
-    _insist(asked, kwargs)
+    _insist(asked)
     return quantize_program(
         model,
         args,
@@ -55,6 +55,7 @@ def quantize_as_configured(
         asked.per_channel,
         calibration or asked.calibration or None,
         dynamic_shapes,
+        kwargs=kwargs,
         layers=asked.layers,
         config=replace(config, quantize=QuantizeConfig()),
         guided=None if asked.guided else False,
@@ -62,7 +63,7 @@ def quantize_as_configured(
     )
 
 
-def _insist(asked: QuantizeConfig, kwargs: Mapping[str, Any]) -> None:
+def _insist(asked: QuantizeConfig) -> None:
     plain = QuantizeConfig()
     for name in (f.name for f in fields(asked) if f.name not in _OWN):
         if getattr(asked, name) != getattr(plain, name):
@@ -76,7 +77,3 @@ def _insist(asked: QuantizeConfig, kwargs: Mapping[str, Any]) -> None:
                 f"quantize.layers[{number}].group_size: the quantizers of quantize.pt2e have no"
                 " groups; leave it out"
             )
-    if kwargs:
-        raise ConfigError(
-            f"quantize.pt2e takes positional inputs only; give {', '.join(kwargs)} in args"
-        )

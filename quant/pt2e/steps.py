@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from cede.quant.pt2e.choice import Choice
     from cede.quant.pt2e.program import Progress
     from cede.quant.pt2e.rows import AnnotatedRow
-    from cede.types import Quantizer
+    from cede.types import Inputs, Quantizer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,14 +70,14 @@ class Way:
 
 def quantized(
     model: torch.nn.Module | ExportedProgram,
-    args: tuple[Any, ...],
+    example: Inputs,
     way: Way,
     calibration: Calibration | None,
     dynamic_shapes: Any,
     progress: Progress | None,
 ) -> tuple[ExportedProgram, AnnotationReport]:
     """As `cede.quantize_program`, with everything looked up."""
-    floats = _exported(model, args, dynamic_shapes)
+    floats = _exported(model, example, dynamic_shapes)
     asked = way.assignment(floats)
     with _step(f"the {way.names} quantizer can't annotate the program"), torch.no_grad():
         with logging_kept():
@@ -90,11 +90,11 @@ def quantized(
         quantizer = Chosen(way.records, inner, asked)
         prepared = prepare_pt2e(floats.module(check_guards=False), quantizer)
     way.choose.insist()
-    count = _calibrated(prepared, calibration, args, progress)
+    count = _calibrated(prepared, calibration, example, progress)
     with _step("torchao can't convert the program"), torch.no_grad():
         converted = convert(prepared, way.records, asked)
     with _step("torch.export can't export the quantized program"), torch.no_grad():
-        program = torch.export.export(converted, args, dynamic_shapes=dynamic_shapes)
+        program = _export(converted, example, dynamic_shapes)
     report = AnnotationReport(
         quantizer=way.names,
         per_channel=way.per_channel,
@@ -121,7 +121,7 @@ def _warnings(way: Way, rows: tuple[AnnotatedRow, ...], uncalibrated: bool) -> I
 
 
 def _exported(
-    model: torch.nn.Module | ExportedProgram, args: tuple[Any, ...], dynamic_shapes: Any
+    model: torch.nn.Module | ExportedProgram, example: Inputs, dynamic_shapes: Any
 ) -> ExportedProgram:
     if isinstance(model, ExportedProgram):
         if model.range_constraints and dynamic_shapes is None:
@@ -132,21 +132,26 @@ def _exported(
     if model.training:
         raise ConfigError("the model is in training mode: call model.eval() first")
     with _step("torch.export can't export the model"), torch.no_grad():
-        return torch.export.export(model, args, dynamic_shapes=dynamic_shapes)
+        return _export(model, example, dynamic_shapes)
+
+
+def _export(module: torch.nn.Module, example: Inputs, dynamic_shapes: Any) -> ExportedProgram:
+    given = (example.args, dict(example.kwargs))
+    return torch.export.export(module, *given, dynamic_shapes=dynamic_shapes)
 
 
 def _calibrated(
     prepared: torch.fx.GraphModule,
     calibration: Calibration | None,
-    args: tuple[Any, ...],
+    example: Inputs,
     progress: Progress | None,
 ) -> int:
     """Run the calls through the observers; how many there were."""
     done = 0
     with _step("calibration failed"), torch.no_grad():
-        found, total = calls([args] if calibration is None else calibration, args)
+        found, total = calls([example] if calibration is None else calibration, example)
         for done, call in enumerate(found, start=1):
-            prepared(*call)
+            prepared(*call.args, **call.kwargs)
             if progress is not None:
                 progress(done, total)
     return done

@@ -15,11 +15,12 @@ from cede.quant.source.rows import QuantizationReport, QuantizedRow
 from cede.quant.source.section import section
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping
 
     from torch import Tensor, nn
 
     from cede.config import Config, QuantizeConfig
+    from cede.quant.calls import Call
 
 Held = tuple[float | None, int]
 """SQNR of a quantized weight in dB, and bytes of its data and scales."""
@@ -28,7 +29,7 @@ Held = tuple[float | None, int]
 def quantize_model(
     model: nn.Module,
     config: QuantizeConfig | Config | str,
-    calls: Iterable[Sequence[Any]] | None = None,
+    calls: Iterable[Call] | None = None,
     kwargs: Mapping[str, Any] | None = None,
 ) -> tuple[nn.Module, QuantizationReport]:
     """As `cede.quantize_model`."""

@@ -6,21 +6,23 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch.utils import _pytree as pytree
 
+from cede.quant.calls import all_inputs, floats
 from cede.quant.noise import sqnr
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from cede.quant.calls import Call
     from cede.quant.source.rows import QuantizationReport
+    from cede.types import Inputs
 
 
 def compared(
     report: QuantizationReport,
     before: torch.nn.Module,
     after: torch.nn.Module,
-    calls: Iterable[Sequence[Any]],
+    calls: Iterable[Call],
     kwargs: Mapping[str, Any],
 ) -> QuantizationReport:
     """The report with signal to noise of each quantized module's output, and of the model's.
@@ -32,15 +34,15 @@ def compared(
         report: of the quantization.
         before: the float model, in eval mode.
         after: the quantized one.
-        calls: positional inputs of each call.
-        kwargs: keyword inputs of all calls.
+        calls: what each call is given: positional inputs, keyword inputs, or `Inputs`.
+        kwargs: keyword inputs, for calls that have positional ones alone.
     """
-    paths, calls = [row.module for row in report.rows if row.scheme], list(calls)
+    paths, calls = [row.module for row in report.rows if row.scheme], all_inputs(calls, kwargs)
     state = [(buffer, buffer.detach().clone()) for buffer in before.buffers()]
     found: list[dict[str, list[torch.Tensor]]] = [{}, {}]
     for model, into in zip((before, after), found, strict=True):
-        for args in calls:
-            _run(model, paths, args, kwargs, into)
+        for call in calls:
+            _run(model, paths, call, into)
         _restore(state)  # the models share it
     noise = {
         path: sqnr(torch.cat(found[0][path]), torch.cat(found[1][path]))
@@ -59,20 +61,19 @@ def _restore(state: Iterable[tuple[torch.Tensor, torch.Tensor]]) -> None:
 
 
 def compared_programs(
-    before: torch.export.ExportedProgram, after: torch.export.ExportedProgram, args: Sequence[Any]
+    before: torch.export.ExportedProgram, after: torch.export.ExportedProgram, call: Inputs
 ) -> float:
     """Signal to quantization noise of a quantized program's outputs in dB."""
     found: list[dict[str, list[torch.Tensor]]] = [{}, {}]
     for program, into in zip((before, after), found, strict=True):
-        _run(program.module(check_guards=False), (), args, {}, into)
+        _run(program.module(check_guards=False), (), call, into)
     return sqnr(*(torch.cat(one[""]) for one in found))
 
 
 def _run(
     model: torch.nn.Module,
     paths: Sequence[str],
-    args: Sequence[Any],
-    kwargs: Mapping[str, Any],
+    call: Inputs,
     found: dict[str, list[torch.Tensor]],
 ) -> None:
     """Add what these modules gave, under "." and path, and the model's float outputs, under ""."""
@@ -85,15 +86,7 @@ def _run(
 
     hooks = [model.get_submodule(path).register_forward_hook(keep(path)) for path in paths]
     try:
-        with torch.no_grad():
-            given = pytree.tree_map(_copied, (tuple(args), dict(kwargs)))
-            results = pytree.tree_leaves(model(*given[0], **given[1]))
+        found.setdefault("", []).append(floats(model, call))
     finally:
         for hook in hooks:
             hook.remove()
-    flat = [r.detach().flatten() for r in results if torch.is_tensor(r) and r.is_floating_point()]
-    found.setdefault("", []).append(torch.cat(flat) if flat else torch.zeros(0))
-
-
-def _copied(value: Any) -> Any:
-    return value.clone() if isinstance(value, torch.Tensor) else value

@@ -5,10 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-import torch
-from torch.utils import _pytree as pytree
-
 from cede.errors import ConfigError
+from cede.quant.calls import all_inputs, leaves
 from cede.quant.source.rewrite import copied
 from cede.quant.source.scheme import Scheme
 
@@ -17,13 +15,15 @@ if TYPE_CHECKING:
 
     from torch import Tensor, nn
 
+    from cede.quant.calls import Call
     from cede.quant.source.layers import Layer
+    from cede.types import Inputs
 
 
 def weighed(
     model: nn.Module,
     layers: list[Layer],
-    calls: Iterable[Sequence[Any]] | None,
+    calls: Iterable[Call] | None,
     kwargs: Mapping[str, Any] | None = None,
 ) -> list[Layer]:
     """The layers, those with fitted scales with the mean squared inputs of their modules.
@@ -34,17 +34,17 @@ def weighed(
     Args:
         model: of the layers; it stays as it is.
         layers: as `layers` gives them.
-        calls: positional inputs of each call; None or none weighs all inputs alike.
-        kwargs: keyword inputs of all calls.
+        calls: what each call is given; None or none weighs all inputs alike.
+        kwargs: keyword inputs, for calls that have positional ones alone.
 
     Raises:
         ConfigError: on the calls a module gets NaN or infinities.
     """
     wanted = [one for one in layers if _is_fitted(one)]
-    given = list(calls or ())
+    given = all_inputs(calls, kwargs)
     if not wanted:
         return layers
-    means = _means(model, [one.path for one in wanted], given, kwargs or {}) if given else {}
+    means = _means(model, [one.path for one in wanted], given)
     sums: dict[int, Tensor] = {}
     for one in wanted:
         if (mean := means.get(one.path)) is not None:
@@ -68,8 +68,7 @@ def _with(layer: Layer, sums: Mapping[int, Tensor], count: int) -> Layer:
 def _means(
     model: nn.Module,
     paths: Sequence[str],
-    calls: Iterable[Sequence[Any]],
-    kwargs: Mapping[str, Any],
+    calls: Iterable[Inputs],
 ) -> dict[str, Tensor]:
     """Mean squared inputs, float32 [in], by path of a module."""
     run = copied(model, model.parameters()).eval()
@@ -87,12 +86,8 @@ def _means(
 
     for path in paths:
         run.get_submodule(path).register_forward_pre_hook(adding(path), with_kwargs=True)
-    with torch.no_grad():
-        for call in calls:
-            args, named = pytree.tree_map_only(
-                torch.Tensor, torch.clone, (tuple(call), dict(kwargs))
-            )
-            run(*args, **named)
+    for call in calls:
+        leaves(run, call)
     for path, total in sums.items():
         if not bool(total.isfinite().all()):
             raise ConfigError(

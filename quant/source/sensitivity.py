@@ -12,17 +12,18 @@ from cede.quant.source.section import section
 from cede.quant.source.trials import Trials
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping
 
     from torch import nn
 
     from cede.config import Config, QuantizeConfig
+    from cede.quant.calls import Call
     from cede.quant.source.layers import Layer
 
 
 def rank_layers(
     model: nn.Module,
-    calls: Iterable[Sequence[Any]],
+    calls: Iterable[Call],
     config: QuantizeConfig | Config | str,
     kwargs: Mapping[str, Any] | None = None,
 ) -> tuple[RankedRow, ...]:
@@ -34,9 +35,9 @@ def rank_layers(
 
     Args:
         model: in float32 as far as it is quantized; it stays as it is, and runs in eval mode.
-        calls: positional inputs of each call.
+        calls: what each call is given: positional inputs, keyword inputs, or `Inputs`.
         config: as for `quantize_model`.
-        kwargs: keyword inputs of all calls.
+        kwargs: keyword inputs, for calls that have positional ones alone.
 
     Raises:
         ConfigError: as `quantize_model`, or calls on which no error can be measured.

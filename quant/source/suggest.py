@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
     from torch import Tensor, nn
 
+    from cede.quant.calls import Call
+
 CANDIDATES = ("8da8w", "8da4w", "8,0", "4,32", "2,32")
 """What is tried where nothing is named: what ExecuTorch's CPU kernels compute in one step."""
 
@@ -41,7 +43,7 @@ class _Option:
 
 def suggest_quantization(
     model: nn.Module,
-    calls: Iterable[Sequence[Any]],
+    calls: Iterable[Call],
     error: float,
     candidates: Sequence[str] = CANDIDATES,
     config: QuantizeConfig | None = None,
@@ -60,13 +62,13 @@ def suggest_quantization(
 
     Args:
         model: in float32 as far as it is quantized; it stays as it is, and runs in eval mode.
-        calls: positional inputs of each call.
+        calls: what each call is given: positional inputs, keyword inputs, or `Inputs`.
         error: the most that the outputs may be off: relative, in the L2 norm over all float outputs
             of all calls. 0.01 is 40 dB.
         candidates: modes, with a group size behind a colon if wanted ("8da4w:64"), and
             "BITS,GROUP" for embeddings. What a group size doesn't divide hasn't that candidate.
         config: whose rules with mode "none" name modules to leave; it has nothing else.
-        kwargs: keyword inputs of all calls.
+        kwargs: keyword inputs, for calls that have positional ones alone.
 
     Raises:
         ConfigError: no positive error, a candidate that can't be had, rules of another kind, or

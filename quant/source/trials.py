@@ -6,17 +6,18 @@ import math
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch.utils import _pytree as pytree
 
 from cede.errors import ConfigError
+from cede.quant.calls import all_inputs, floats
 from cede.quant.source.apply import quantize_model
 from cede.quant.source.held import held_bytes
 from cede.quant.source.rewrite import copied, places, rewritten
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping
 
     from cede.config import QuantizeConfig
+    from cede.quant.calls import Call
     from cede.quant.source.layers import Layer
 
 
@@ -30,8 +31,8 @@ class Trials:
 
     Args:
         model: the float model.
-        calls: positional inputs of each call.
-        kwargs: keyword inputs of all calls.
+        calls: what each call is given: positional inputs, keyword inputs, or `Inputs`.
+        kwargs: keyword inputs, for calls that have positional ones alone.
 
     Raises:
         ConfigError: there is no call, or the model gives no float outputs, or only zeros, or NaN.
@@ -40,7 +41,7 @@ class Trials:
     def __init__(
         self,
         model: torch.nn.Module,
-        calls: Iterable[Sequence[Any]],
+        calls: Iterable[Call],
         kwargs: Mapping[str, Any] | None = None,
     ) -> None:
         self.runs = 0
@@ -49,7 +50,7 @@ class Trials:
         self._modules = dict(self._model.named_modules())
         self._places = places(self._model)
         self._state = [(b, b.detach().clone(), b._version) for b in self._model.buffers()]
-        self._calls, self._kwargs = [tuple(call) for call in calls], dict(kwargs or {})
+        self._calls = all_inputs(calls, kwargs)
         if not self._calls:
             raise ConfigError("there is no call to measure errors on: give at least one")
         self._wanted = self._outputs(self._model)
@@ -101,15 +102,8 @@ class Trials:
     def _outputs(self, model: torch.nn.Module) -> torch.Tensor:
         """All float outputs of all calls, float64, flat."""
         self.runs += 1
-        found = [torch.zeros(0, dtype=torch.float64)]
+        found = [floats(model, call) for call in self._calls]
         with torch.no_grad():
-            for call in self._calls:
-                args, kwargs = pytree.tree_map_only(
-                    torch.Tensor, torch.clone, (call, dict(self._kwargs))
-                )
-                for value in pytree.tree_leaves(model(*args, **kwargs)):
-                    if torch.is_tensor(value) and value.is_floating_point():
-                        found.append(value.detach().double().flatten())
             for buffer, first, version in self._state:
                 if buffer._version != version:
                     buffer.copy_(first)

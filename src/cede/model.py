@@ -99,8 +99,8 @@ class Model:
             )
         return self.module
 
-    def calls(self, given: str | None) -> list[tuple[Any, ...]]:
-        """Positional inputs of some calls.
+    def calls(self, given: str | None) -> list[Inputs]:
+        """The inputs of some calls.
 
         Args:
             given: a `.pt` or `.npz` file, or "file.py:function" that gives them; None is one call
@@ -110,10 +110,10 @@ class Model:
             ConfigError: a file or function that can't be used, or calls that don't fit the model.
         """
         if given is None:
-            return [self.args]
+            return [self.call]
         from cede.quant.pt2e.calibration import calls
 
-        return list(calls(_calibration(given) or given, self.args)[0])
+        return list(calls(_calibration(given) or given, self.call)[0])
 
     def export(self) -> ExportedProgram:
         """The exported program, made with `torch.export.export` under `torch.no_grad`.

@@ -10,13 +10,14 @@ if TYPE_CHECKING:
     import torch
 
     from cede.config import Config, QuantizeConfig
+    from cede.quant.calls import Call
     from cede.quant.source import QuantizationReport, RankedRow, Suggestion
 
 
 def quantize_model(
     model: torch.nn.Module,
     config: QuantizeConfig | Config | str,
-    calls: Sequence[Sequence[Any]] | None = None,
+    calls: Sequence[Call] | None = None,
     kwargs: Mapping[str, Any] | None = None,
 ) -> tuple[torch.nn.Module, QuantizationReport]:
     """A model whose linear and embedding modules compute in other numbers, and a row for each.
@@ -27,9 +28,9 @@ def quantize_model(
         model: in float32 as far as it is quantized.
         config: modes, groups and rules: the section `quantize` of a config, a config that has it,
             or only a mode for linear modules, such as "8da4w".
-        calls: positional inputs of each call, for `quantize.scales: fitted`, which weighs errors by
+        calls: what each call is given, for `quantize.scales: fitted`, which weighs errors by
             the inputs that they are multiplied with; None weighs all alike.
-        kwargs: keyword inputs of all calls.
+        kwargs: keyword inputs, for calls that have positional ones alone.
 
     Raises:
         ConfigError: a mode that can't be had here, or groups that don't divide; before any work.
@@ -41,7 +42,7 @@ def quantize_model(
 
 def rank_layers(
     model: torch.nn.Module,
-    calls: Sequence[Sequence[Any]],
+    calls: Sequence[Call],
     config: QuantizeConfig | Config | str,
     kwargs: Mapping[str, Any] | None = None,
 ) -> tuple[RankedRow, ...]:
@@ -51,9 +52,9 @@ def rank_layers(
 
     Args:
         model: in float32 as far as it is quantized; it stays as it is, and runs in eval mode.
-        calls: positional inputs of each call.
+        calls: what each call is given: positional inputs, keyword inputs, or `Inputs`.
         config: as for `quantize_model`.
-        kwargs: keyword inputs of all calls.
+        kwargs: keyword inputs, for calls that have positional ones alone.
 
     Raises:
         ConfigError: as `quantize_model`, or calls on which no error can be measured.
@@ -65,7 +66,7 @@ def rank_layers(
 
 def suggest_quantization(
     model: torch.nn.Module,
-    calls: Sequence[Sequence[Any]],
+    calls: Sequence[Call],
     error: float,
     candidates: Sequence[str] | None = None,
     config: QuantizeConfig | None = None,
@@ -77,12 +78,12 @@ def suggest_quantization(
 
     Args:
         model: in float32 as far as it is quantized; it stays as it is, and runs in eval mode.
-        calls: positional inputs of each call.
+        calls: what each call is given: positional inputs, keyword inputs, or `Inputs`.
         error: the most that the outputs may be off, relative in the L2 norm: 0.01 is 40 dB.
         candidates: modes, "MODE:GROUP", and "BITS,GROUP" for embeddings; None tries 8da8w, 8da4w
             and embeddings of 8, 4 and 2 bits.
         config: whose rules with mode "none" name modules to leave.
-        kwargs: keyword inputs of all calls.
+        kwargs: keyword inputs, for calls that have positional ones alone.
 
     Raises:
         ConfigError: no positive error, a candidate that can't be had, rules of another kind, or

@@ -133,9 +133,10 @@ def test_calibration_data_may_lie_in_a_file(tmp_path: Path):
     np.savez(tmp_path / "calls.npz", x=stacked)
     given = [CALLS, lambda: iter(CALLS), tmp_path / "calls.pt", str(tmp_path / "calls.npz")]
     for each in given:
-        found = list(calls(each, (X,))[0])
+        found = list(calls(each, cede.Inputs(args=(X,)))[0])
         assert len(found) == 4
-        assert all(torch.equal(got, want) for (got,), (want,) in zip(found, CALLS, strict=True))
+        pairs = zip(found, CALLS, strict=True)
+        assert all(torch.equal(got.args[0], want) for got, (want,) in pairs)
 
 
 @pytest.mark.parametrize(
@@ -151,7 +152,7 @@ def test_calibration_data_may_lie_in_a_file(tmp_path: Path):
 )
 def test_calibration_data_that_does_not_fit_is_an_error(calibration: Any, message: str):
     with pytest.raises(ConfigError, match=message):
-        list(calls(calibration, (X,))[0])
+        list(calls(calibration, cede.Inputs(args=(X,)))[0])
 
 
 def test_a_damaged_file_is_one_clear_error(tmp_path: Path):

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pytest
 import torch
+from click.testing import CliRunner
 from torch import nn
 
 import cede
+from cede.cli import main
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 class Lookup(nn.Module):
@@ -73,3 +79,56 @@ def test_each_row_of_a_dynamic_input_has_its_own_scale() -> None:
     assert not lowered.report().left
     [got] = cede.run(lowered.buffer, [x]).outputs
     torch.testing.assert_close(got, program.module()(x), atol=1e-5, rtol=1e-5)
+
+
+class Named(nn.Module):
+    """A tensor by place, another and a number by keyword."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.linear = nn.Linear(8, 8)
+
+    def forward(self, x: torch.Tensor, *, bias: torch.Tensor, times: float = 1.0) -> torch.Tensor:
+        return self.linear(x) * times + bias
+
+
+def test_keyword_inputs() -> None:
+    """Calls of a model like those of `transformers`: positional, by keyword, and both."""
+    torch.manual_seed(0)
+    x, bias = torch.randn(2, 8), torch.randn(8) * 4
+    given = {"bias": bias, "times": 2.0}
+    calls = [(x * 3,), {"bias": bias * 2}, cede.Inputs(args=(x,), kwargs=given)]
+    model = Named().eval()
+    program, rows = cede.quantize_program(
+        model, (x,), "xnnpack", kwargs=given, calibration=calls
+    )  # fmt: skip
+    assert rows.calls == 3
+    with torch.no_grad():
+        wanted, floats = program.module()(x, **given), model(x, **given)
+    assert 0 < float((wanted - floats).norm() / floats.norm()) < 0.05
+    lowered = cede.lower(program, config="xnnpack-fp32")
+    assert cede.check(lowered, [cede.Inputs(args=(x,), kwargs=given)]).passed
+    for odd, told in [({"scale": bias}, "scale: the example's are bias, times"), ({"bias": bias.int()}, "input bias is")]:
+        with pytest.raises(cede.ConfigError, match=f"call 0: .*{told}"):
+            cede.quantize_program(model, (x,), "xnnpack", kwargs=given, calibration=[odd])
+
+
+def test_keyword_inputs_from_a_file_by_the_command_line(tmp_path: Path) -> None:
+    (tmp_path / "named.py").write_text(
+        "import torch\nfrom tests.e2e.test_pt2e_inputs import Named\n\ndef make():\n"
+        "    given = dict(bias=torch.zeros(8), times=2.0)\n"
+        "    return Named(), (torch.randn(2, 8),), {'kwargs': given}\n"
+    )
+    rows = np.random.default_rng(0).standard_normal((3, 2, 8)).astype("float32")
+    np.savez(tmp_path / "calls.npz", bias=rows[:, 0], x=rows)
+    asked = ["quantize.pt2e=xnnpack", f"quantize.calibration={tmp_path / 'calls.npz'}"]
+    done = CliRunner().invoke(main, ["quantize", f"{tmp_path / 'named.py'}:make", *asked])
+    assert done.exit_code == 0, done.output
+    assert "3 calls" in done.output
+
+
+def test_a_config_with_numbers_of_its_own_is_not_passed_over() -> None:
+    config = cede.load_config(None, ["quantize.pt2e=xnnpack"])
+    with pytest.raises(cede.ConfigError, match="section quantize"):
+        cede.quantize_program(Picks().eval(), (X, torch.arange(4)), "xnnpack", config=config)

@@ -86,13 +86,7 @@ def check_program(
     found = compared(source, calls, program, tolerance, written, lowered.plan.method)
     worst = max(given.max_error for given in found)
     if not found[-1].fault:
-        rounded = sum(found, Difference()).rounded
-        note = f"; {rounded}" if rounded else ""
-        return Check(
-            passed=True,
-            max_error=worst,
-            message=f"{len(calls)} call(s) agree with eager, largest difference {worst:.2g}{note}",
-        )
+        return Check(passed=True, max_error=worst, message=_agreed(found))
     first = first_to_differ(lowered, calls[: len(found)], backends, tolerance)
     fault = f"call {len(found) - 1}: {found[-1].fault}; {_blamed(lowered, first)}"
     return Check(
@@ -101,6 +95,12 @@ def check_program(
         message=fault,
         delegate=first.given.id if first is not None else "",
     )
+
+
+def _agreed(found: Sequence[Difference]) -> str:
+    total = sum(found, Difference())
+    line = f"{len(found)} call(s) agree with eager, largest difference {total.max_error:.2g}"
+    return f"{line}; {total.rounded}" if total.rounded else line
 
 
 def _blamed(lowered: Lowered, first: Seen | None) -> str:

@@ -180,6 +180,6 @@ def _compared(
     from cede.quant.source import compared, compared_programs
 
     if isinstance(rows, AnnotationReport):
-        noise = compared_programs(before.export(), after.export(), before.args)
+        noise = compared_programs(before.export(), after.export(), before.call)
         return replace(rows, output_sqnr=noise)
     return compared(rows, before.source(), after.source(), before.calls(calls), before.kwargs)
