@@ -44,32 +44,28 @@ def quantize_program(
 ) -> tuple[ExportedProgram, AnnotationReport]:
     """A program in integers, as backends' quantizers annotate it, and a row for each kind of op.
 
-    Guided, `config` plans the float program first, and each quantizer annotates what its backend
-    gets. Lowering the result with the same config plans it again.
+    Guided, `config` plans the float program first: a quantizer annotates what its backend gets.
 
     Args:
         model: in eval mode, or an exported program of static shapes; it stays as it is.
-        args: positional example inputs.
+        args: positional example inputs; `kwargs` are those by keyword.
         quantizer: a name, several (listed or joined by commas), records; "auto": of all backends.
         mode: "static", "dynamic" or "weight-only", as the quantizers have them.
         per_channel: whether a weight has one scale a channel, else one in all.
         calibration: calls like those to come (see `calibration.calls`); None takes the example.
         dynamic_shapes: of `torch.export.export`.
         select: short selectors of the ops to quantize, such as "op:aten.conv2d"; none takes all.
-        kwargs: keyword example inputs.
         layers: rules with a mode or "none" for some ops, which go before; the last stands.
-        config: which plugins are loaded; guided also backends, policy, limits and settling. What
-            its `quantize` section says is for the command line, and an error here.
+        config: plugins; guided also backends, policy, limits, settling; no section `quantize`.
         guided: None is True where `config` names backends. Several quantizers need it.
         progress: called after each call with how many are done and how many there are, if known.
-
     Raises ConfigError for what can't be had, LoweringError for what export or quantizer fail on.
     """
     from cede.quant.pt2e.steps import quantized
 
     way = _way(quantizer, (mode, select, layers), per_channel, config, guided)
-    example = Inputs(args=tuple(args), kwargs=dict(kwargs or {}))
-    return quantized(model, example, way, calibration, dynamic_shapes, progress)
+    given = Inputs(args=tuple(args), kwargs=kwargs or {})
+    return quantized(model, given, way, calibration, dynamic_shapes, progress)
 
 
 def _way(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeGuard
 
 import torch
 from torch import nn
@@ -167,14 +167,14 @@ def _grouped(found: list[Layer], on_mismatch: str) -> list[Layer]:
         fitting = _fitting(scheme, columns)
         if on_mismatch == "skip":
             made.append(replace(layer, scheme=None, note=f"left: {why}"))
-        elif on_mismatch == "pad" and isinstance(scheme, Scheme) and scheme.group:
-            more = -columns % scheme.group
+        elif on_mismatch == "pad" and isinstance(scheme, Scheme):
+            more = -columns % (scheme.group or scheme.step)
             made.append(replace(layer, padding=more, note=f"padded by {more} columns: {why}"))
         elif on_mismatch == "smaller" and fitting:
             smaller = replace(scheme, group=fitting[-1])
             made.append(replace(layer, scheme=smaller, note=f"group {fitting[-1]}: {why}"))
         else:
-            sizes = ", ".join(map(str, reversed(fitting[-6:]))) or "none: leave it out"
+            sizes = ", ".join(map(str, reversed(fitting[-6:]))) or "none (pad it or leave it out)"
             size = "x".join(map(str, shape))
             wrong.append(f"  {layer.path} [{size}]: {why}; group sizes that fit: {sizes}")
     if wrong:
@@ -205,11 +205,17 @@ def _misfit(scheme: Scheme | Embedding, columns: int) -> str:
     """Why a weight of so many columns can't be quantized so, "" if it can."""
     if scheme.group and columns % scheme.group:
         return f"{columns} columns don't divide into groups of {scheme.group}"
-    pack = {2: 4, 4: 2}.get(scheme.bits, 1)
-    if (scheme.group or columns) % pack:
-        have = scheme.group or columns
+    have, pack = scheme.group or columns, {2: 4, 4: 2}.get(scheme.bits, 1)
+    if have % pack:
         return f"{scheme.bits} bits need {pack} columns to a byte, and a group has {have}"
+    if _blocks(scheme) and have % scheme.step:
+        return f"groups are multiples of {scheme.step}, and a row has {have} columns"
     return ""
+
+
+def _blocks(scheme: Scheme | Embedding) -> TypeGuard[Scheme]:
+    """Whether the weight is stored in blocks of XNNPACK's, for int8 activations."""
+    return isinstance(scheme, Scheme) and scheme.dynamic and scheme.bits < 8 and not scheme.kernels
 
 
 def _fitting(scheme: Scheme | Embedding, columns: int) -> list[int]:
