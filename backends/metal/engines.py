@@ -16,6 +16,7 @@ from cede.backends.coreml.options import (
     Target,
     compile_specs,
 )
+from cede.backends.metal import gguf
 from cede.backends.metal.generated import import_mlx, lacking
 from cede.errors import PluginError
 from cede.running.linked import is_linked
@@ -96,6 +97,7 @@ def delegate_for(specs: Sequence[Spec]) -> str:
     """
     if any(spec in MLX_SPECS for spec in specs):
         import_mlx()
+        gguf.register()
         return MLX_ID
     if (why := missing()) is not None:
         raise PluginError(f"metal: the plan is for the engine coreml: {why}")

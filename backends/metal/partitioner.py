@@ -6,6 +6,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from cede.backends.coreml.partitioner import CoreMLPartitioner
+from cede.backends.metal import gguf
 from cede.backends.metal.engines import MLX_ID, MLX_SPECS, Engine, chosen, coreml_options
 from cede.backends.metal.generated import import_mlx
 from cede.backends.metal.vetoes import arguments, sizes
@@ -65,6 +66,8 @@ def _anywhere() -> Any:
     """
     import_mlx()
     from executorch.backends.mlx.partitioner import MLXPartitioner
+
+    gguf.register()
 
     class Anywhere(MLXPartitioner):  # type: ignore[misc]
         @staticmethod

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from cede.backends.metal.engines import MLX_ID, MetalOptions, available, delegate_for, specs_for
+from cede.backends.metal.gguf import ENCODINGS
 from cede.backends.metal.partitioner import MetalPartitioner
 from cede.hookspec import hookimpl
 from cede.types import Backend
@@ -31,4 +32,5 @@ def cede_backends() -> Iterator[Backend]:
         available=available,
         compile_specs=specs_for,
         options=MetalOptions,
+        encodings=ENCODINGS,
     )

@@ -173,6 +173,21 @@ def _layer_norm(given: Fields) -> Any:
     return mx.fast.layer_norm(given["x"], given.get("weight"), given.get("bias"), given["eps"])
 
 
+def _blocks(given: Fields) -> Fields:
+    return {name: given.get(name) for name in ("scales", "biases", "group_size", "bits", "mode")}
+
+
+def _dequantize(given: Fields) -> Any:
+    values = mx.dequantize(given["w"], **_blocks(given))
+    return values.astype(_dtype(given["dtype"])) if "dtype" in given else values
+
+
+def _quantized_matmul(given: Fields) -> Any:
+    return mx.quantized_matmul(
+        given["x"], given["w"], transpose=given["transpose"], **_blocks(given)
+    )
+
+
 NODES: dict[str, Callable[[Fields], Any]] = {
     "ARangeNode": _arange,
     "AddNode": _two(mx.add),
@@ -192,6 +207,7 @@ NODES: dict[str, Callable[[Fields], Any]] = {
     "CumsumNode": lambda given: mx.cumsum(
         given["x"], given["axis"], reverse=given["reverse"], inclusive=given["inclusive"]
     ),
+    "DequantizeNode": _dequantize,
     "DivideNode": _two(mx.divide),
     "EqualNode": _two(mx.equal),
     "ExpNode": _one(mx.exp),
@@ -218,6 +234,7 @@ NODES: dict[str, Callable[[Fields], Any]] = {
     "NotEqualNode": _two(mx.not_equal),
     "PadNode": _pad,
     "PowerNode": _two(mx.power),
+    "QuantizedMatmulNode": _quantized_matmul,
     "RMSNormNode": lambda given: mx.fast.rms_norm(given["x"], given.get("weight"), given["eps"]),
     "ReshapeNode": lambda given: mx.reshape(given["x"], given["shape"]),
     "RsqrtNode": _one(mx.rsqrt),
