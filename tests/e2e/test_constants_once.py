@@ -9,13 +9,13 @@ import torch
 from click.testing import CliRunner
 from torch import nn
 
-import cede
 from cede import api
 from cede.cli import main
 from cede.config import load_config
 from cede.errors import LoweringError, PolicyError
 from cede.files import write_together
 from cede.reporting import require_whole
+from cede.verifying import verify_file
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -203,7 +203,7 @@ def test_a_pair_on_the_command_line(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_a_pair_is_verified(pair: Path) -> None:
     program = torch.export.export(Tied().eval(), IDS)
-    assert cede.verify_file(pair, program, [IDS], weights=pair.with_suffix(".ptd")).passed
+    assert verify_file(pair, program, [IDS], weights=pair.with_suffix(".ptd")).passed
     other = pair.with_name("other.pte")
     lowered(Twins(), ROW, "lowering.external_weights=true").save(other)
     with pytest.raises(LoweringError, match="the data file of another program"):

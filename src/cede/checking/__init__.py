@@ -88,11 +88,10 @@ def check_program(
     if not found[-1].fault:
         return Check(passed=True, max_error=worst, message=_agreed(found))
     first = first_to_differ(lowered, calls[: len(found)], backends, tolerance)
-    fault = f"call {len(found) - 1}: {found[-1].fault}; {_blamed(lowered, first)}"
     return Check(
         passed=False,
         max_error=worst,
-        message=fault,
+        message=f"call {len(found) - 1}: {found[-1].fault}; {_blamed(lowered, first)}",
         delegate=first.given.id if first is not None else "",
     )
 

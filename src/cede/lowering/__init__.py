@@ -11,6 +11,7 @@ import_executorch()  # before anything else here imports it
 from executorch.exir import to_edge_transform_and_lower  # noqa: E402
 
 from cede.errors import CedeError, PlanError  # noqa: E402
+from cede.lowering.beyond_core import let_through  # noqa: E402
 from cede.lowering.borders import left_quantized, unlike  # noqa: E402
 from cede.lowering.contest import settled  # noqa: E402
 from cede.lowering.emit import emit  # noqa: E402
@@ -19,14 +20,13 @@ from cede.lowering.partition import KeptUnclaimed, PlanPartitioner  # noqa: E402
 from cede.lowering.policed import insist_on  # noqa: E402
 from cede.lowering.quick import quickly  # noqa: E402
 from cede.lowering.scout import scout, until_claimed  # noqa: E402
-from cede.lowering.sizes import compile_config  # noqa: E402
 from cede.lowering.upstream import CompileError, upstream_error  # noqa: E402
 from cede.programs.lowered import Lowered  # noqa: E402
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
-    from executorch.exir import EdgeProgramManager
+    from executorch.exir import EdgeCompileConfig, EdgeProgramManager
     from torch.export import ExportedProgram
 
     from cede.config import Config
@@ -113,23 +113,28 @@ class _Attempts:
         self, dropped: Collection[str], replay: Plan | None = None
     ) -> tuple[EdgeProgramManager, PlanPartitioner]:
         """Lower it, without those ops kept whole; by a plan, if there is one."""
-        partitioner = PlanPartitioner(
-            self._host, self._config, self._options, replay=replay, dropped=dropped, retries=True,
-            failures=self.failures,
-        )  # fmt: skip
-        settings = compile_config(self._program)
-        try:
-            edge = to_edge_transform_and_lower(
+        made: list[PlanPartitioner] = []
+
+        def convert(settings: EdgeCompileConfig, plain: bool) -> EdgeProgramManager:
+            partitioner = PlanPartitioner(
+                self._host, self._config, self._options, replay=replay, dropped=dropped,
+                retries=True, failures=self.failures, plain=plain,
+            )  # fmt: skip
+            made.append(partitioner)
+            return to_edge_transform_and_lower(
                 self._program,
                 partitioner=[partitioner],
                 compile_config=settings,
                 constant_methods=self._constants,
             )
+
+        try:
+            edge = let_through(self._program, convert)
         except (CedeError, KeptUnclaimed):
             raise
         except Exception as error:
-            raise upstream_error("lower the program", error, partitioner.plan) from error
-        return edge, partitioner
+            raise upstream_error("lower the program", error, made[-1].plan) from error
+        return edge, made[-1]
 
     def compiles(self, plan: Plan, id: str) -> bool | None:
         """Whether the delegate of that id in a plan does; None where something else fails."""

@@ -16,7 +16,9 @@ from cede.lowering.contest import limits_for, make_plan
 from cede.lowering.custom import decomposed
 from cede.lowering.encoded import Natives, decoded, told
 from cede.lowering.failing import barred
+from cede.lowering.flows import apart
 from cede.lowering.keep import Keeping
+from cede.lowering.layouts import LayoutsMet, copied_to_plain, meeting, odd, told_meeting
 from cede.lowering.policed import policed
 from cede.lowering.preflight import insist_on_all, problems, unrunnable
 from cede.lowering.prepare import prepared
@@ -83,6 +85,7 @@ class PlanPartitioner(Partitioner):  # type: ignore[misc]
         scout: bool = False,
         retries: bool = False,
         failures: Sequence[Failure] = (),
+        plain: bool = False,
     ) -> None:
         """Prepare; nothing is imported or asked yet.
 
@@ -95,14 +98,14 @@ class PlanPartitioner(Partitioner):  # type: ignore[misc]
             scout: leave by `Scouted` as soon as there is a plan.
             retries: leave by `KeptUnclaimed` where a kept op is left; else scouting finds them.
             failures: ops that backends could not compile, and don't get again.
+            plain: whether inputs are copied to the contiguous order, else `LayoutsMet` asks for it.
         """
         super().__init__()
         self.host, self.config, self.options = host, config, options
         self.replay = replay
         self.dropped = frozenset(dropped)
-        self.scout = scout
-        self.retries = retries
-        self.failures = tuple(failures)
+        self.scout, self.retries = scout, retries
+        self.failures, self.plain = tuple(failures), plain
         self.plans: list[Plan] = []
         self.notes: list[str] = []
         self._asked = host.partitioners_for(config)
@@ -132,7 +135,7 @@ class PlanPartitioner(Partitioner):  # type: ignore[misc]
         if self.plans:  # a new lowering with the same partitioner
             self.plans, self._keepings, self._decomposed, self._dynamic = [], [], [], []
         self._dynamic.append(dynamic(exported_program))
-        program = prepared(exported_program)
+        program = prepared(copied_to_plain(exported_program) if self.plain else exported_program)
         self._keepings.append(self._keep())
         if not (self.scout or self.retries or self.replay) and self._may_leave_kept(program):
             from cede.lowering.scout import scout
@@ -206,14 +209,21 @@ class PlanPartitioner(Partitioner):  # type: ignore[misc]
         self, program: ExportedProgram, graph: OpGraph, keeping: Keeping
     ) -> tuple[Plan, tuple[Answers, ...]]:
         """The plan to follow, or a new one with the answers that it was settled from."""
+        retries = (self.retries or self.scout) and not self.plain and bool(odd(program))
         if self.replay is not None:
+            if retries and self.replay.fingerprint != graph.fingerprint:
+                raise LayoutsMet
             return _fitting(self.replay, graph), ()
         answers = tuple(self._ask(each, graph, program) for each in self._asked)
-        answers = without(graph, answers, barred(self.failures, graph))
+        answers = apart(graph, without(graph, answers, barred(self.failures, graph)))
         told = (*keeping.warnings, *(failure.warning for failure in self.failures))
         plan = make_plan(
             graph, answers, self._asked, self.host, self.config, tuple(keeping.kept), told
         )
+        met = meeting(plan, graph)
+        if retries and met:
+            raise LayoutsMet
+        plan = dataclasses.replace(plan, warnings=(*plan.warnings, *told_meeting(met)))
         left = keeping.unclaimed(program, plan.delegation_of())
         if left and self.retries:
             raise KeptUnclaimed(left)

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 _FLOW = ("cond", "map_impl", "scan")
 """Control flow that ExecuTorch's emitter knows (`exir/emit/_emitter.py`, `_emit_control_flow`)."""
 
+_EFFECTS = "with_effects"
+
 _REMOVED = ("aten.sym_", "aten._assert", "aten.alias", "aten.lift_fresh", "executorch_prim.")
 """What ExecuTorch's own passes take out or rewrite before emission."""
 
@@ -48,6 +50,7 @@ def problems(program: ExportedProgram, plan: Plan, graph: OpGraph, own: bool) ->
     """
     found = [text] if (text := stranded(program, plan, graph)) else []
     found += _flows(plan, graph)
+    found += _effects(graph)
     return found + (_without_variant(program, plan, graph) if own else [])
 
 
@@ -95,6 +98,18 @@ def _flows(plan: Plan, graph: OpGraph) -> list[str]:
         f"nobody takes {names}, and ExecuTorch emits no control flow but {', '.join(_FLOW)}:\n"
         f"{lines}\nUnroll the loop in the model, run it outside of the program, or give the op to a"
         " backend that takes it whole."
+    )
+    return [text]
+
+
+def _effects(graph: OpGraph) -> list[str]:
+    """Ops that torch orders by tokens, which neither delegates nor the emitter take."""
+    lines = "\n".join(f"  {op.where}" for op in graph.ops if op.target == _EFFECTS)
+    if not lines:
+        return []
+    text = (
+        f"ExecuTorch emits no operator with side effects:\n{lines}\nTake it out of the model: use a"
+        " form that checks and prints nothing, such as torch.linalg.inv_ex for torch.linalg.inv."
     )
     return [text]
 

@@ -10,6 +10,7 @@ import torch
 from torch.export.graph_signature import OutputKind
 
 from cede.constants import constants
+from cede.lowering.flows import copy_results, endangered
 from cede.lowering.fold import fold, foldable
 
 if TYPE_CHECKING:
@@ -27,10 +28,11 @@ def prepared(program: ExportedProgram) -> ExportedProgram:
     * A weight that an op gets inside a list, such as the operands of `cond`, and that other ops use
       too becomes two inputs: ExecuTorch can't part such users when a delegate owns the weight.
     * A weight that is computed from parameters alone becomes a constant (`fold`).
+    * What control flow gives gets a copy where more of it follows (`flows`).
     * Weights in another layout than contiguous (`module.to(memory_format=...)`) are laid out anew:
       compilers of delegates take them as they lie in memory.
     """
-    result = copy.copy(program)
+    result, own = copy.copy(program), program.graph_module
     result._constants = dict(program.constants)
     result._state_dict = dict(program.state_dict)
     _lay_out(result)
@@ -45,6 +47,10 @@ def prepared(program: ExportedProgram) -> ExportedProgram:
         result._graph_signature = copy.deepcopy(program.graph_signature)
         _clone_outputs(result, returned)
         _part_lists(result, listed)
+    if endangered(result.graph_module):
+        if result.graph_module is own:
+            result._graph_module = copy.deepcopy(own)
+        copy_results(result.graph_module)
     return result
 
 

@@ -8,14 +8,15 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from executorch.exir import to_edge_transform_and_lower
 
 from cede.errors import CedeError, PlanError
+from cede.lowering.beyond_core import let_through
 from cede.lowering.partition import KeptUnclaimed, PlanPartitioner, Scouted
 from cede.lowering.quick import quickly
-from cede.lowering.sizes import compile_config
 from cede.lowering.upstream import upstream_error
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
 
+    from executorch.exir import EdgeCompileConfig
     from torch.export import ExportedProgram
 
     from cede.claim import Answers
@@ -55,13 +56,14 @@ def scout(
     """
 
     def attempt(dropped: Collection[str]) -> Scouting:
-        partitioner = PlanPartitioner(
-            host, config, options, dropped=dropped, scout=True, retries=True
-        )
-        try:
-            to_edge_transform_and_lower(
-                program, partitioner=[partitioner], compile_config=compile_config(program)
+        def convert(settings: EdgeCompileConfig, plain: bool) -> None:
+            partitioner = PlanPartitioner(
+                host, config, options, dropped=dropped, scout=True, retries=True, plain=plain
             )
+            to_edge_transform_and_lower(program, partitioner=[partitioner], compile_config=settings)
+
+        try:
+            let_through(program, convert)
         except Scouted as done:
             return Scouting(
                 plan=done.plan,
