@@ -144,6 +144,21 @@ def test_light_and_dark_colour_the_graph_too(opened: Callable[[int], Page]) -> N
     assert colours(page) == light
 
 
+def test_a_checker_of_accessibility_finds_nothing(browser: Browser, tmp_path: Path) -> None:
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
+    file = tmp_path / "report.html"
+    file.write_text(large(60).html("small"), encoding="utf-8")
+    for scheme in ("light", "dark"):
+        # the page's policy forbids the checker's script
+        context = browser.new_context(color_scheme=scheme, bypass_csp=True)
+        page = context.new_page()
+        page.goto(file.as_uri())
+        page.wait_for_selector("html[data-ready]", state="attached")
+        found = axe.run(page)
+        context.close()
+        assert found.violations_count == 0, found.generate_report()
+
+
 def test_ten_thousand_ops(opened: Callable[[int], Page]) -> None:
     page = opened(10_000)
     assert int(page.locator("#graph").get_attribute("data-nodes") or 0) == 1000  # modules closed

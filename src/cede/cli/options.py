@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -14,6 +15,9 @@ from cede.errors import ConfigError
 if TYPE_CHECKING:
     from cede.config import Config
     from cede.host import Host
+
+TITLE = re.compile(r"^([^\x1b\n]+)$(?=\n[^\n]+\n-{2,}[ -]*$)", re.MULTILINE)
+"""A line above a table's header, which has a rule of dashes below it."""
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -180,13 +184,18 @@ def _target(path: Path) -> Path:
 
 
 def give(text: str, path: Path | None) -> None:
-    """Print a text, or write it to a file, whole or not at all."""
+    """Print a text, tables with bold titles on a terminal, or write it to a file, whole or not."""
     if path is None:
-        click.echo(text, nl=False)
+        click.echo(with_bold_titles(text), nl=False)
         return
     from cede.files import write_whole
 
     write_whole(path, text.encode())
+
+
+def with_bold_titles(text: str) -> str:
+    """The text as it is printed; on a terminal the titles of its tables are bold."""
+    return TITLE.sub("\x1b[1m\\1\x1b[0m", text) if rich() else text
 
 
 def width_for(output: Path | None) -> int | None:

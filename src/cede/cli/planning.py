@@ -60,7 +60,7 @@ def plan(
         found.plan.save(output)
     if not quiet or output is None:
         click.echo(_summary(found, form), nl=False)
-        click.echo(_ranking(found, form), nl=False)
+        click.echo(options.with_bold_titles(_ranking(found, form)), nl=False)
     if form == "csv":
         warn(found.plan.warnings)
 

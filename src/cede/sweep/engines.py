@@ -82,6 +82,8 @@ def _here(todo: Sequence[Task], seconds: float, jobs: int) -> Iterator[tuple[Tas
         for worker in workers:
             worker.end()
         pool.shutdown()
+        for worker in workers:
+            worker.stop()
 
 
 def _on_dask(
