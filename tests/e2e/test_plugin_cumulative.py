@@ -74,7 +74,9 @@ import sys, torch, cede
 x, wanted = torch.load("wanted.pt")
 got = cede.run("layer.pte", [x]).outputs[0]
 torch.testing.assert_close(got, wanted)
-
+"""
+OPERATOR = """
+import torch
 from cede_cumulative.operator import gated_scan, step_by_step
 
 torch.manual_seed(0)
@@ -93,6 +95,11 @@ def test_the_example_runs_its_kernel_among_built_in_ops(cumulative: Path, tmp_pa
         delegates[1].split()
     )
     python(cumulative, "-c", RUN, cwd=tmp_path)  # a process that never imported the operator
+
+
+@pytest.mark.slow
+def test_the_examples_operator_is_a_good_one(cumulative: Path, tmp_path: Path) -> None:
+    python(cumulative, "-c", OPERATOR, cwd=tmp_path)
 
 
 @pytest.mark.slow

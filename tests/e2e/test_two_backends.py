@@ -25,6 +25,9 @@ WAYS = {
     "openvino first": ["backends=[openvino,xnnpack]"],
     "by cost": ["backends=[xnnpack,openvino]", "settle=cost"],
 }
+LEAN_WAYS = [
+    pytest.param(way, marks=pytest.mark.slow) if way == "openvino first" else way for way in WAYS
+]
 
 
 @cache
@@ -41,7 +44,7 @@ def close(result: Any, name: str) -> None:
     torch.testing.assert_close(got.outputs[0], wanted, atol=1e-4, rtol=1e-4)
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way", LEAN_WAYS)
 @pytest.mark.parametrize("name", MODELS)
 def test_right_numbers(name: str, way: str) -> None:
     result = lowered(name, way)
