@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from cede.config.fit import Problems
 from cede.errors import ConfigError
+from cede.llm.delegates import products
 from cede.llm.metadata import facts_of, from_tokenizer, metadata_problems
 from cede.llm.models import checkpoint_path, params_of
 from cede.llm.upstream import quiet, rewritten, transformer, with_attention_sink
@@ -97,6 +98,10 @@ def model_of(settings: LlmSettings, prepared: Prepared) -> Model:
             quantized_cache=llm.model.quantize_kv_cache,
             rings=llm.model.local_global_attention,
         )
+        if products(config):
+            from cede.llm.products import as_products
+
+            module = as_products(module)
         made = replace(made, module=module)
         return made.quantized(config.quantize, config) if config.quantize.pt2e else made
 

@@ -54,6 +54,15 @@ def backends_of(llm: Any, config: Config, problems: Problems, notes: list[str]) 
     return made
 
 
+def products(config: Config) -> bool:
+    """Whether means and rotations become matrix products: the first backend wants it so.
+
+    Not where a quantizer would take these products for layers.
+    """
+    wanted: list[str] = data("backends.json")["products"]
+    return config.backends[:1] != [] and config.backends[0] in wanted and not config.quantize.pt2e
+
+
 def _options(
     section: Any,
     key: str,

@@ -89,6 +89,8 @@ def export_llm(
 
 def _exported(settings: LlmSettings, step: Step) -> tuple[Prepared, Model, ExportedProgram]:
     from cede.llm.build import model_of, prepare
+    from cede.llm.delegates import products
+    from cede.llm.products import with_inferred_sizes
     from cede.llm.upstream import quiet
 
     with step("load"):
@@ -97,6 +99,8 @@ def _exported(settings: LlmSettings, step: Step) -> tuple[Prepared, Model, Expor
         model = model_of(settings, prepared)
     with step("export"), quiet():
         program = exported(model)
+        if products(settings.config):
+            program = with_inferred_sizes(program)
     return prepared, model, program
 
 
@@ -119,8 +123,10 @@ def exported(model: Model) -> ExportedProgram:
     """The exported program; attention of torch is exported as matrix products."""
     from torch.nn.attention import SDPBackend, sdpa_kernel
 
+    from cede.llm.upstream import without_transposes
+
     with sdpa_kernel([SDPBackend.MATH]):
-        return model.export()
+        return without_transposes(model.export())
 
 
 def _save(program: ExportedProgram, path: Path) -> None:

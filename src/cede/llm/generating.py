@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from cede.errors import ConfigError
+from cede.llm.pieces import Pieces
 from cede.llm.runner import LlmProgram
 from cede.llm.sampling import Sampling
 from cede.llm.tokens import Tokenizer, load_tokenizer
@@ -14,9 +15,6 @@ from cede.llm.tokens import Tokenizer, load_tokenizer
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
-
-TORN = "\ufffd"
-"""What a decoder gives for half a character."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -149,17 +147,15 @@ def _pieces(
     begin = time.perf_counter()
     logits, made.prefilled = program.prefill(ids)
     made.prefill_seconds = time.perf_counter() - begin
-    shown = ""
+    pieces = Pieces(tokenizer)
     while True:
         token = choose(logits)
         if token in ends:
             made.stop = "eos"
             break
         made.tokens.append(token)
-        text = tokenizer.decode(made.tokens)
-        if not text.endswith(TORN) and text != shown:
-            yield text[len(shown) :]
-            shown = text
+        if text := pieces.add(token):
+            yield text
         if len(made.tokens) >= most:
             made.stop = "length"
             break
@@ -169,8 +165,8 @@ def _pieces(
         begin = time.perf_counter()
         logits = program.step(token)
         made.decode_seconds += time.perf_counter() - begin
-    if (text := tokenizer.decode(made.tokens)) != shown:
-        yield text[len(shown) :]
+    if text := pieces.rest():
+        yield text
 
 
 def _rate(count: int, seconds: float) -> str:

