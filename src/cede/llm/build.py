@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from cede.config.fit import Problems
 from cede.errors import ConfigError
+from cede.llm.calls import calls_with
 from cede.llm.delegates import products
 from cede.llm.metadata import facts_of, from_tokenizer, metadata_problems
 from cede.llm.models import checkpoint_path, params_of
@@ -20,8 +21,14 @@ if TYPE_CHECKING:
     import torch
 
     from cede.llm.settings import LlmSettings
+    from cede.llm.tokens import Tokenizer
 
 SEED = 0
+FITTED = "fitted"
+UNREAD = (
+    "fitted reads quantization.calibration_data, and there is no tokenizer: give"
+    " base.tokenizer_path, or calls as cede.quantize.calibration"
+)
 SPREAD = 0.02
 """Standard deviation of random weights, as Llama's configs have it (`initializer_range`)."""
 
@@ -35,6 +42,7 @@ class Prepared:
         params: what it was made from.
         weights: None for random ones.
         metadata: for the program.
+        tokenizer: that was named, or that the checkpoint has; None for none.
         notes: where metadata came from, and what was left in the checkpoint.
     """
 
@@ -42,6 +50,7 @@ class Prepared:
     params: Mapping[str, Any]
     weights: Weights | None
     metadata: Mapping[str, Any]
+    tokenizer: Tokenizer | None = None
     notes: tuple[str, ...] = field(default=())
 
 
@@ -67,12 +76,16 @@ def prepare(settings: LlmSettings) -> Prepared:
     if weights is not None:
         _fits(module, weights, problems, notes)
     _groups(module, settings, problems)
-    metadata = _metadata(settings, params, weights, problems, notes)
+    tokenizer, source = _tokenizer(settings, weights, problems)
+    if tokenizer is None and _fits_scales(settings):
+        problems.add("cede.quantize.scales", UNREAD)
+    metadata = _metadata(settings, params, tokenizer, source, problems, notes)
     if problems.lines:
         raise ConfigError("\n".join(problems.lines))
     return Prepared(
-        module=module, params=params, weights=weights, metadata=metadata, notes=tuple(notes)
-    )
+        module=module, params=params, weights=weights, metadata=metadata, tokenizer=tokenizer,
+        notes=tuple(notes),
+    )  # fmt: skip
 
 
 def model_of(settings: LlmSettings, prepared: Prepared) -> Model:
@@ -90,7 +103,7 @@ def model_of(settings: LlmSettings, prepared: Prepared) -> Model:
     config = settings.config
     with quiet():
         if not config.quantize.pt2e:
-            made = made.quantized(config.quantize, config)
+            made = _quantized(made, settings, prepared)
         module = rewritten(
             made.source(),
             custom_sdpa=llm.model.use_sdpa_with_kv_cache,
@@ -104,6 +117,25 @@ def model_of(settings: LlmSettings, prepared: Prepared) -> Model:
             module = as_products(module)
         made = replace(made, module=module)
         return made.quantized(config.quantize, config) if config.quantize.pt2e else made
+
+
+def _quantized(made: Model, settings: LlmSettings, prepared: Prepared) -> Model:
+    """In the numbers of the config; scales that are fitted are so to the config's text."""
+    config, llm = settings.config, settings.llm
+    tokenizer = prepared.tokenizer
+    if tokenizer is None or not _fits_scales(settings):
+        return made.quantized(config.quantize, config)
+    from cede.quant.source import quantize_model
+
+    calls = calls_with(llm.quantization.calibration_data, tokenizer, llm)
+    module, rows = quantize_model(made.source(), config.quantize, calls)
+    return replace(made, module=module.eval(), quantization=rows)
+
+
+def _fits_scales(settings: LlmSettings) -> bool:
+    """Whether scales are fitted to the config's text."""
+    quantize = settings.config.quantize
+    return quantize.scales == FITTED and not quantize.calibration
 
 
 def _params(llm: Any, weights: Weights | None, problems: Problems) -> dict[str, Any]:
@@ -189,27 +221,33 @@ def _groups(module: torch.nn.Module, settings: LlmSettings, problems: Problems) 
         problems.add("quantization", str(error).removeprefix("quantize: "))
 
 
+def _tokenizer(
+    settings: LlmSettings, weights: Weights | None, problems: Problems
+) -> tuple[Tokenizer | None, str]:
+    """The tokenizer that was named, or that the checkpoint has, and what to call it."""
+    from cede.llm.tokens import from_gguf, load_tokenizer
+
+    named, own = settings.llm.base.tokenizer_path, "the checkpoint's tokenizer"
+    try:
+        if named:
+            return load_tokenizer(named), named
+        if weights is not None and "tokenizer.ggml.tokens" in weights.metadata:
+            return from_gguf(weights.metadata, own), own
+    except ConfigError as error:
+        problems.add("base.tokenizer_path", str(error))
+    return None, ""
+
+
 def _metadata(
     settings: LlmSettings,
     params: Mapping[str, Any],
-    weights: Weights | None,
+    tokenizer: Tokenizer | None,
+    source: str,
     problems: Problems,
     notes: list[str],
 ) -> dict[str, Any]:
-    from cede.llm.tokens import from_gguf, load_tokenizer
-
     facts = facts_of(settings.llm, params)
     metadata_problems(settings.metadata, facts, params["vocab_size"], problems)
-    tokenizer, source = None, ""
-    try:
-        if settings.llm.base.tokenizer_path:
-            source = settings.llm.base.tokenizer_path
-            tokenizer = load_tokenizer(source)
-        elif weights is not None and "tokenizer.ggml.tokens" in weights.metadata:
-            source = "the checkpoint's tokenizer"
-            tokenizer = from_gguf(weights.metadata, source)
-    except ConfigError as error:
-        problems.add("base.tokenizer_path", str(error))
     read: dict[str, Any] = {}
     if tokenizer is not None:
         if tokenizer.size > params["vocab_size"]:
