@@ -235,6 +235,21 @@ def test_an_option_computes_as_eager_does(name: str, tmp_path: Path) -> None:
     assert distance(logits_of(program, ids), torch.stack(wanted)) < 1e-3
 
 
+@pytest.mark.slow
+def test_the_config_for_metal_lowers(tmp_path: Path) -> None:
+    params = tmp_path / "params.json"
+    sizes = {"dim": 64, "hidden_dim": 96, "n_layers": 1, "n_heads": 4, "vocab_size": 128}
+    params.write_text(json.dumps(sizes))
+    given = ["base.checkpoint=null", "base.random_weights=true", f"base.params={params}",
+             f"export.output_name={tmp_path / 'metal.pte'}"]  # fmt: skip
+    lowered = export_llm(load_settings("smollm2-metal", given)).lowered
+    assert lowered is not None
+    assert {given.backend for given in lowered.plan.delegations} == {"metal"}
+    taken = {op for each in lowered.plan.delegations for op in each.ops}
+    left = {op.kind for op in lowered.graph.ops if op.id not in taken}
+    assert not {"aten.linear", "aten.bmm", "aten._softmax"} & left
+
+
 @pytest.fixture(scope="module")
 def plain() -> float:
     """Perplexity of the float32 model that the GGUF file decodes to, by torch."""
