@@ -65,6 +65,7 @@ class Walker(Interpreter):
         self.seen: list[Seen] = []
         self.owner = plan.delegation_of()
         self.loaded: dict[str, Single] = {}
+        self.eager: dict[str, torch.nn.Module] = {}
         self.state = {**program.constants, **program.state_dict}
 
     def call(self, inputs: Sequence[Any]) -> list[Seen]:
@@ -93,10 +94,13 @@ class Walker(Interpreter):
             return super().run_node(n)
         args, _ = self.fetch_args_kwargs_from_env(n)
         module, inputs = args[0], args[1:]
-        wanted = pytree.tree_leaves(module.original_module.module()(*inputs))
+        name = str(n.args[0])
+        if name not in self.eager:  # making it copies the graph
+            self.eager[name] = module.original_module.module()
+        wanted = pytree.tree_leaves(self.eager[name](*inputs))
         given = self._delegation(module)
         if given is not None and self.only in (None, given.id):
-            difference = self._compared(str(n.args[0]), module, list(inputs), wanted, given)
+            difference = self._compared(name, module, list(inputs), wanted, given)
             self.seen.append(Seen(given=given, difference=difference))
         return wanted
 
