@@ -5,6 +5,7 @@ A comment before a block says what a reader need not know:
     <!-- test: slow -->          runs with the slow tests only
     <!-- test: no, WHY -->       can't be run here
     <!-- test: tests/x.py -->    that test runs it
+    <!-- test: printed -->       the commands before it print its lines, wrapped or not
 """
 
 from __future__ import annotations

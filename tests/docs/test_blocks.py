@@ -33,9 +33,9 @@ def runnable(page: str, *, slow: bool) -> list[Block]:
     return [
         block
         for block in ALL[page]
-        if block.language in RUN
+        if (block.language in RUN or block.mark == "printed")
         and not (page in OWN and block.language in ("python", "sh"))
-        and (block.mark == "" or (slow and block.mark == "slow"))
+        and (block.mark in ("", "printed") or (slow and block.mark == "slow"))
     ]
 
 
@@ -96,6 +96,7 @@ def test_all_blocks_of_a_page(page: str, folder: Path) -> None:
 
 def run_all(page: str, folder: Path, *, slow: bool) -> None:
     space: dict[str, Any] = {"__name__": "__main__"}
+    told = ""
     for block in runnable(page, slow=slow):
         if block.file:
             (folder / block.file).write_text(block.text)
@@ -103,8 +104,10 @@ def run_all(page: str, folder: Path, *, slow: bool) -> None:
             code = compile("\n" * block.line + block.text, str(ROOT / page), "exec")
             exec(code, space)
         elif block.language == "sh":
-            for line in commands(block.text):
-                run(line, str(block))
+            told = "".join(run(line, str(block)) for line in commands(block.text))
+        elif block.mark == "printed":
+            for line in block.text.splitlines():
+                assert is_in(line, told), f"{block}: {line}\n{told}"
         elif block.language == "yaml":
             check_yaml(block, folder)
         elif block.language == "toml":
@@ -118,10 +121,22 @@ def commands(text: str) -> list[str]:
     return [line for line in text.replace("\\\n", " ").splitlines() if line.strip()]
 
 
-def run(line: str, where: str) -> None:
+def is_in(line: str, told: str) -> bool:
+    """Whether the words of a line stand in this order in a row, which may be wrapped twice."""
+    lines = told.splitlines()
+    for at in range(len(lines)):
+        words = iter(" ".join(lines[at : at + 3]).split())
+        if all(
+            word.rstrip(":") in (found.rstrip(":;") for found in words) for word in line.split()
+        ):
+            return True
+    return False
+
+
+def run(line: str, where: str) -> str:
     words = shlex.split(line, comments=True)
     assert words[0] == "cede", f"{where}: {line}: mark why it can't be run"
-    cede_(*words[1:])
+    return cede_(*words[1:])
 
 
 def check_yaml(block: Block, folder: Path) -> None:
