@@ -122,6 +122,19 @@ def test_options_and_arguments_go_before_the_file(
         _asked((str(file),), (), {"engine": "x"})
 
 
+def test_what_an_engine_or_a_form_needs_is_told_before_anything_runs(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("cede.sweep.engines.find_spec", lambda _: None)
+    table = file.with_name("t.sqlite")
+    done = CliRunner().invoke(
+        main, ["sweep", str(file), "-o", str(table), "--engine", "dask://here:1"]
+    )
+    assert done.exit_code == 2
+    assert done.stderr == "error: the engine dask:// needs `pip install 'cede[dask]'`\n"
+    assert not table.exists()
+
+
 def test_rows_stay_in_the_file(tmp_path: Path) -> None:
     path = tmp_path / "t.sqlite"
     with Results(path) as results:

@@ -90,10 +90,11 @@ def sweep(
     command goes on after a kill, and does again only what changed. Exits with 5 where a row failed.
     """
     options.writable(output, parquet)
-    from cede.sweep import Results, shown, tasks
+    from cede.sweep import Results, check_engine, shown, tasks
     from cede.sweep import parquet as as_parquet
 
     asked = _asked(arguments, configs, given)
+    check_engine(asked.engine)
     wanted = tasks(asked)
     if parquet is not None:
         as_parquet([])  # tells at once where it can't be had

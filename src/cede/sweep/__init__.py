@@ -1,6 +1,6 @@
 """Many models by many configs, in parallel, into one table that survives a kill."""
 
-from cede.sweep.engines import rows_from
+from cede.sweep.engines import check_engine, rows_from
 from cede.sweep.results import Results
 from cede.sweep.row import Outcome, Row
 from cede.sweep.settings import SweepConfig, read_sweep
@@ -13,6 +13,7 @@ __all__ = [
     "Row",
     "SweepConfig",
     "Task",
+    "check_engine",
     "parquet",
     "read_sweep",
     "rows_from",

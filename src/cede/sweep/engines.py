@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pickle
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from importlib.util import find_spec
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any
 
@@ -41,13 +42,19 @@ def rows_from(
         tell: called with what keeps the sweep waiting.
 
     Raises:
-        ConfigError: Dask is not installed, no scheduler answers, or its workers have no cede.
+        ConfigError: no scheduler answers, or its workers have no cede.
         LoweringError: the cluster is lost meanwhile.
     """
     if todo and engine.startswith(DASK):
         yield from _on_dask(engine.removeprefix(DASK), todo, seconds, tell)
     elif todo:
         yield from _here(todo, seconds, jobs or cores())
+
+
+def check_engine(engine: str) -> None:
+    """Raise ConfigError where what an engine needs is not installed."""
+    if engine.startswith(DASK) and find_spec("distributed") is None:
+        raise ConfigError("the engine dask:// needs `pip install 'cede[dask]'`")
 
 
 def cores() -> int:
@@ -89,10 +96,8 @@ def _here(todo: Sequence[Task], seconds: float, jobs: int) -> Iterator[tuple[Tas
 def _on_dask(
     address: str, todo: Sequence[Task], seconds: float, tell: Callable[[str], None]
 ) -> Iterator[tuple[Task, Row]]:
-    try:
-        import distributed
-    except ImportError:
-        raise ConfigError("the engine dask:// needs `pip install 'cede[dask]'`") from None
+    import distributed
+
     try:
         client = distributed.Client(f"tcp://{address}", timeout=CONNECTING)
     except (OSError, TimeoutError, ValueError) as error:
