@@ -172,7 +172,7 @@ class Fanned(nn.Module):
         return torch.cumsum(q * k, -1) + v + torch.sigmoid(x) + self.q(x + 1.0)
 
 
-@pytest.mark.parametrize("mode", ["8da4w", "8da8w"])
+@pytest.mark.parametrize("mode", ["8da4w", pytest.param("8da8w", marks=pytest.mark.slow)])
 def test_one_activation_read_by_products_and_floats(mode: str) -> None:
     x = randn(4, 32)
     made, _ = cede.quantize_model(Fanned().eval(), cede.config.QuantizeConfig(mode=mode))

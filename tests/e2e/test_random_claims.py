@@ -134,12 +134,12 @@ def holds(seed: int, folder: Path) -> None:
     assert all(row.reason for row in lowered.report().left)
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 def test_random_claims(seed: int, tmp_path: Path) -> None:
     holds(seed, tmp_path)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(3, 40))
+@pytest.mark.parametrize("seed", range(2, 40))
 def test_many_random_claims(seed: int, tmp_path: Path) -> None:
     holds(seed, tmp_path)
