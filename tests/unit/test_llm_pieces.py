@@ -9,6 +9,10 @@ import torch
 from tokenizers import Tokenizer as Inner
 from tokenizers import decoders, models, pre_tokenizers
 
+from cede.errors import ConfigError
+from cede.llm import load_settings
+from cede.llm.build import prepare
+from cede.llm.calls import calls_with
 from cede.llm.pieces import Pieces
 from cede.llm.products import as_products
 from cede.llm.tokens import Tokenizer
@@ -44,6 +48,19 @@ def test_pieces_are_the_text(bytewise: Tokenizer, monkeypatch: pytest.MonkeyPatc
     torn = [*bytewise.encode("a"), 256, *bytewise.encode("é")[:1]]
     assert [pieces.add(token) for token in torn] == ["a", "", ""]
     assert pieces.rest() == "\ufffd"
+
+
+RANDOM = ["base.checkpoint=null", "base.random_weights=true", "export.max_seq_length=5"]
+
+
+def test_a_text_is_read_in_calls(bytewise: Tokenizer) -> None:
+    llm = load_settings("smollm2-8da4w", RANDOM).llm
+    calls = calls_with("ten bytes!", bytewise, llm)
+    assert [call[0].shape[1] for call in calls] == [4, 4, 2]
+    assert torch.cat([call[0] for call in calls], 1).tolist() == [bytewise.encode("ten bytes!")]
+    assert all(call[1]["input_pos"].tolist() == [0] for call in calls)
+    with pytest.raises(ConfigError, match="there is no tokenizer: give"):
+        prepare(load_settings("smollm2-8da4w", [*RANDOM, "cede.quantize.scales=fitted"]))
 
 
 SIZES: dict[str, Any] = {
