@@ -17,7 +17,9 @@ from executorch.exir.passes.replace_broken_ops_with_function_ops_pass import (
 )
 from executorch.exir.passes.scalar_to_tensor_pass import ScalarToTensorPass
 from executorch.exir.passes.sym_to_tensor_pass import SymToTensorPass
+from torch._subclasses.fake_tensor import FakeTensor
 from torch.fx import GraphModule
+from torch.utils import _pytree as pytree
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -112,16 +114,32 @@ _LEAVES: dict[type, Callable[[Node], bool]] = {
 
 
 def is_traced(module: GraphModule) -> bool:
-    """Whether each node has what ExecuTorch reads from it later, and a trace of it writes."""
-    return all(
-        _is_noted(node)
-        for each in module.modules()
-        if isinstance(each, GraphModule)
-        for node in each.graph.nodes
-        if node.op not in ("placeholder", "output", "get_attr")
-    )
+    """Whether each node tells what it was made from: ExecuTorch insists, and a run writes it."""
+    return all("from_node" in node.meta for node in _inner_nodes(module))
 
 
-def _is_noted(node: Node) -> bool:
-    several = isinstance(node.meta.get("val"), tuple | list)
-    return "from_node" in node.meta and ("tensor_meta" in node.meta or not several)
+def noted(module: GraphModule) -> bool:
+    """Write what else a trace writes on ops of several results: no facts but those in "val".
+
+    Returns:
+        False where it would be more than that, and nothing may be left out.
+    """
+    lacking = [
+        node
+        for node in _inner_nodes(module)
+        if isinstance(node.meta.get("val"), tuple | list) and "tensor_meta" not in node.meta
+    ]
+    leaves = (leaf for node in lacking for leaf in pytree.tree_leaves(node.meta["val"]))
+    if any(isinstance(leaf, torch.Tensor) and not isinstance(leaf, FakeTensor) for leaf in leaves):
+        return False
+    for node in lacking:
+        node.meta["tensor_meta"] = pytree.tree_map(lambda _: None, node.meta["val"])
+    return True
+
+
+def _inner_nodes(module: GraphModule) -> Iterator[Node]:
+    for each in module.modules():
+        if isinstance(each, GraphModule):
+            for node in each.graph.nodes:
+                if node.op not in ("placeholder", "output", "get_attr"):
+                    yield node

@@ -27,7 +27,7 @@ from torch.export import ExportedProgram
 from torch.fx import Graph, GraphModule
 from torch.fx.passes.infra.pass_base import PassResult
 
-from cede.lowering.inside_executorch.idle import is_idle, is_traced
+from cede.lowering.inside_executorch.idle import is_idle, is_traced, noted
 from cede.lowering.inside_executorch.values import Fitting, Unfit, fitting, refresh
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ def _call(stock: Callable[..., Any]) -> Callable[..., Any]:
                 if type(self) is OpReplacePass:
                     refresh(module, before)
                     result = PassResult(_replaced(module), True)
-                elif is_idle(self, module):
+                elif is_idle(self, module) and noted(module):
                     refresh(module, before)
                     result = PassResult(module, True)
             except Unfit:
