@@ -24,6 +24,8 @@ UNREAD = frozenset(
 )  # fmt: skip
 """Facts of a node that tell where it came from."""
 
+SYMBOLS = (torch.SymInt, torch.SymFloat, torch.SymBool)
+
 _SMALL = 1 << 24
 """So many bytes of constants are hashed before threads would have started."""
 
@@ -94,7 +96,7 @@ def plain(value: Any) -> str:
     if callable(value) and hasattr(value, "__qualname__"):  # by what a module was called
         return f"{value.__module__}.{value.__qualname__}"
     kinds = (str, int, float, bool, bytes, type(None), enum.Enum, torch.dtype, torch.device)
-    if isinstance(value, (*kinds, torch.memory_format, torch.layout, torch.SymInt)):
+    if isinstance(value, (*kinds, torch.memory_format, torch.layout, *SYMBOLS)):
         return repr(value)
     if isinstance(value, (torch._ops.OpOverload, torch._ops.OpOverloadPacket)):
         return str(value)

@@ -36,7 +36,8 @@ def installed() -> str:
         except OSError:
             continue
         for name in names:
-            if name.endswith((".dist-info", ".egg-info")):
+            # cede's own files are told by `own_sources`, wherever they were imported from
+            if name.endswith((".dist-info", ".egg-info")) and not name.startswith("cede-"):
                 found.add(name + _editable(Path(folder or ".", name)))
     return " ".join((*sorted(found), sys.version, platform.machine()))
 
@@ -105,8 +106,8 @@ def _editable(info: Path) -> str:
         folder = Path(unquote(urlparse(told["url"]).path))
     except (OSError, ValueError, KeyError, AttributeError, TypeError):
         return ""
-    if not editable or _OWN.resolve().is_relative_to(folder.resolve()):
-        return ""  # cede's own are told by `own_sources`
+    if not editable:
+        return ""
     whole = hashlib.sha256()
     for path in sorted(_files(folder, _ASIDE)):
         whole.update(f"{path} {_state(path)}\n".encode())
