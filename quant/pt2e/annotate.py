@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from torch import Tensor, per_channel_affine, per_channel_symmetric
 from torchao.quantization.pt2e.quantizer import (
     DerivedQuantizationSpec,
     QuantizationAnnotation,
@@ -99,6 +100,7 @@ class Chosen(Quantizer):  # type: ignore[misc]
             with _hidden(model, foreign | parted, masks):
                 self.inner[key].annotate(model)
                 given = {n: n.meta.pop(KEY) for n in model.graph.nodes if KEY in n.meta}
+                given = {n: a for n, a in given.items() if _can_be_observed(n, a)}
             masked = foreign | parted if masks else parted
             found = {n: a for n, a in given.items() if n not in masked}
             apart = {n for n in found if self.asked.parted(n, owner(n, found))}
@@ -161,6 +163,26 @@ def _hidden(model: GraphModule, nodes: set[Node], masks: bool) -> Iterator[None]
 
 def _unknown(*args: Any, **kwargs: Any) -> Any:
     raise NotImplementedError
+
+
+def _can_be_observed(node: Node, annotation: Any) -> bool:
+    """Take out scales a channel of what has no channels, and say whether anything is left.
+
+    nncf takes the bias of a group norm for a weight; torchao's observers need two dimensions.
+    """
+    specs = annotation.input_qspec_map
+    for given in [given for given, spec in specs.items() if _is_flat(given, spec)]:
+        del specs[given]
+    if not _is_flat(node, annotation.output_qspec):
+        return True
+    annotation.output_qspec = None
+    return bool(specs)
+
+
+def _is_flat(node: Node, spec: Any) -> bool:
+    value = node.meta.get("val")
+    channels = getattr(spec, "qscheme", None) in (per_channel_affine, per_channel_symmetric)
+    return channels and isinstance(value, Tensor) and value.dim() < 2
 
 
 def owner(node: Node, found: Mapping[Node, Any]) -> Node:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -135,3 +136,19 @@ def test_a_config_with_numbers_of_its_own_is_not_passed_over() -> None:
     config = cede.load_config(None, ["quantize.pt2e=xnnpack"])
     with pytest.raises(cede.ConfigError, match="section quantize"):
         cede.quantize_program(Picks().eval(), (X, torch.arange(4)), "xnnpack", config=config)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="ExecuTorch has the OpenVINO delegate on Linux")
+def test_what_has_no_channels_has_no_scale_a_channel() -> None:
+    """nncf takes the bias of a group norm for a weight, and torchao's observers can't read it."""
+    torch.manual_seed(0)
+    layers = (nn.Conv2d(3, 8, 3), nn.GroupNorm(2, 8), nn.Conv2d(8, 4, 3))
+    model, x = nn.Sequential(*layers).eval(), torch.randn(1, 3, 8, 8)
+    program, rows = cede.quantize_program(model, (x,), "openvino", calibration=[(x,)])
+    assert {row.scheme for row in rows.rows if row.op == "aten.conv2d"} == {"static"}
+    lowered = cede.lower(program, config=cede.load_config(None, ["backends=[openvino]"]))
+    [got] = cede.run(lowered.buffer, [x]).outputs
+    with torch.no_grad():
+        wanted, floats = program.module()(x), model(x)
+    assert float((got - wanted).norm() / wanted.norm()) < 1e-2
+    assert 0 < float((wanted - floats).norm() / floats.norm()) < 0.05
