@@ -69,6 +69,8 @@ def views(held: Mapping[str, Any]) -> Iterator[str]:
     """Names of the constants that lie in one memory, and where."""
     found: dict[int, list[str]] = {}
     for name in sorted(held):
+        if type(held[name]) not in (torch.Tensor, torch.nn.Parameter):
+            continue
         storage = held[name].untyped_storage()
         if storage.nbytes():
             place = f"{name}+{held[name].storage_offset()}"
@@ -114,6 +116,10 @@ def value(given: Any) -> str:
 
 
 def _bytes(given: Any) -> str:
+    if isinstance(given, torch.Tensor) and hasattr(given, "__tensor_flatten__"):
+        names, more = given.__tensor_flatten__()
+        inner = " ".join(_bytes(getattr(given, name)) for name in names)
+        return f"{plain(type(given))} {value(given)} {plain(names)} {plain(more)} {inner}"
     if type(given) not in (torch.Tensor, torch.nn.Parameter) or given.layout is not torch.strided:
         raise Opaque
     if given.is_conj() or given.is_neg():  # another value than its bytes

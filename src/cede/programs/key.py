@@ -33,7 +33,7 @@ _ASIDE = ("origins", "check", "quantize", "strict")
 """Parts of a config that decide nothing once there is an exported program."""
 
 _OWN = ("cache", "cache_folder", "cache_bytes", "compile_seconds", "compile_bytes")
-_TORCH = ("aten", "prim", "prims", "higher_order")
+_TORCH = ("aten", "prim", "prims", "higher_order", "export", "quantized")
 
 
 def key_of(
