@@ -87,6 +87,7 @@ def says(output: str, line: str) -> bool:
     return re.search(pattern, " ".join(output.split())) is not None
 
 
+@pytest.mark.slow
 def test_every_block_of_the_page_works(workshop: Workshop) -> None:
     told, kinds = "", set()
     for language, text in blocks(PAGE.read_text()):

@@ -37,6 +37,11 @@ class _Stock(XnnpackPartitioner):
         raise _Counted
 
 
+QUICK = [
+    pytest.param(name, marks=pytest.mark.slow) if name == "mobilenet" else name for name in ZOO
+]
+
+
 @pytest.mark.parametrize("name", ZOO)
 def test_right_numbers_in_the_runtime(name: str) -> None:
     model, args, _ = exported(name)
@@ -61,7 +66,7 @@ def test_every_op_has_one_answer_of_every_partitioner(name: str) -> None:
     assert not plan.warnings
 
 
-@pytest.mark.parametrize("name", ZOO)
+@pytest.mark.parametrize("name", QUICK)
 def test_no_worse_than_the_stock_partitioner(name: str) -> None:
     stock = _Stock()
     with pytest.raises(_Counted):
@@ -90,7 +95,7 @@ def test_totals_agree_with_get_delegation_info(name: str) -> None:
     assert info.num_delegated_subgraphs == len(result.plan.delegations)
 
 
-@pytest.mark.parametrize("name", ZOO)
+@pytest.mark.parametrize("name", QUICK)
 def test_the_reference_backend_takes_it_whole(name: str) -> None:
     model, args, program = exported(name)
     result = cede.lower(program, config="reference")

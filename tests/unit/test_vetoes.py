@@ -269,7 +269,15 @@ torch.save([value.clone() for value in method.execute([x])], sys.argv[3])
 """
 
 
-@pytest.mark.parametrize("how", ["weight", "bias", "returned", "twice"])
+@pytest.mark.parametrize(
+    "how",
+    [
+        "weight",
+        pytest.param("bias", marks=pytest.mark.slow),
+        "returned",
+        pytest.param("twice", marks=pytest.mark.slow),
+    ],
+)
 def test_a_constant_that_is_packed_has_no_other_reader(how: str, tmp_path: Path) -> None:
     made, x = Sharing(how).eval(), torch.randn(2, 8)
     lowered = api.export(made, (x,), config="xnnpack-fp32")
