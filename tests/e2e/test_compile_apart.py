@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 import torch
 from click.testing import CliRunner
+from tests.e2e.test_interrupt import heed_interrupts
 
 import cede
 from cede.cli import main
@@ -207,7 +208,7 @@ def test_ctrl_c_ends_the_compiler_and_leaves_nothing(tmp_path: Path) -> None:
     }  # fmt: skip
     running = subprocess.Popen(
         command, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-        start_new_session=True,
+        start_new_session=True, preexec_fn=heed_interrupts,
     )  # fmt: skip
     log = tmp_path / "log"
     while not (log.exists() and log.read_text().endswith("\n")):

@@ -40,6 +40,11 @@ def cede_lowered(plan, program):
 """
 
 
+def heed_interrupts() -> None:
+    """In a child whose parents run in the background, where shells have it ignore SIGINT."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 @pytest.mark.skipif(sys.platform == "win32", reason="no SIGINT to send")
 @pytest.mark.parametrize("when", ["export", "lower"])
 def test_an_interrupted_export_keeps_the_old_file_and_leaves_no_other(
@@ -59,6 +64,7 @@ def test_an_interrupted_export_keeps_the_old_file_and_leaves_no_other(
         capture_output=True,
         text=True,
         timeout=300,
+        preexec_fn=heed_interrupts,
     )
     assert done.returncode in (130, -signal.SIGINT), done.stderr
     assert "Traceback" not in done.stderr
