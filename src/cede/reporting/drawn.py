@@ -123,8 +123,8 @@ def _inputs(graph: OpGraph) -> list[GraphInput]:
 
 def _read(inputs: tuple[str, ...], graph: OpGraph) -> list[str]:
     """Values that are drawn, each once."""
-    drawn = {given.id for given in _inputs(graph)}
-    return [used for used in dict.fromkeys(inputs) if used in graph or used in drawn]
+    given = {used: graph.input(used) for used in inputs}
+    return [used for used, one in given.items() if used in graph or (one and not one.constant)]
 
 
 def _edges(inputs: tuple[str, ...], graph: OpGraph) -> list[dict[str, str]]:
