@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +15,7 @@ from cede.store import Store
 from cede.types import Code
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from executorch.exir import ExecutorchProgramManager
     from torch.export import ExportedProgram
@@ -42,10 +42,15 @@ def lower(
     A plugin that wants to see what is lowered sees each program; so nothing is taken from the cache
     then.
     """
-    work = _Work(program, host, config, options, replay, metadata)
+
+    def anew(store: Store | None = None) -> Lowered:
+        from cede.lowering import lower_program
+
+        return lower_program(program, host, config, options, replay, metadata, store)
+
     settings = config.lowering
     if not settings.cache:
-        return work.lowered()
+        return anew()
     store = Store.at(settings.cache_folder, settings.cache_bytes)
     key = None if _observed(host) else key_of(program, host, config, replay, metadata)
     found = _found(store, key) if key is not None else None
@@ -53,43 +58,25 @@ def lower(
         return Lowered(
             plan=found.plan, graph=found.graph, source=program, memory=found.memory,
             constants=found.constants, warnings=(*found.warnings, *store.warnings),
-            emission=_Again(work, found),
+            emission=_Again(anew, found),
         )  # fmt: skip
-    made = work.lowered(store)
+    made = anew(store)
     if key is not None and _lasting(made, host):
         store.put(key, *entry.write(made))
     return replace(made, warnings=(*made.warnings, *store.warnings))
 
 
-@dataclass(frozen=True, slots=True)
-class _Work:
-    program: ExportedProgram
-    host: Host
-    config: Config
-    options: Mapping[str, Any]
-    replay: Plan | None
-    metadata: Mapping[str, Any] | None
-
-    def lowered(self, store: Store | None = None) -> Lowered:
-        """Lower; delegates are kept in the store, which has its own warnings."""
-        from cede.lowering import lower_program
-
-        return lower_program(
-            self.program, self.host, self.config, self.options, self.replay, self.metadata, store
-        )
-
-
 class _Again:
     """What the cache has, and the rest made anew."""
 
-    def __init__(self, work: _Work, found: entry.Entry) -> None:
-        self._work, self._found = work, found
+    def __init__(self, anew: Callable[[], Lowered], found: entry.Entry) -> None:
+        self._make, self._found = anew, found
 
-    @property
+    @cached_property
     def buffer(self) -> bytes:
         return bytes(self._found.data)
 
-    @property
+    @cached_property
     def weights(self) -> bytes:
         return bytes(self._found.weights)
 
@@ -103,7 +90,7 @@ class _Again:
 
     @cached_property
     def _anew(self) -> Lowered:
-        made = self._work.lowered()
+        made = self._make()
         if made.plan != self._found.plan:
             raise LoweringError(
                 "the program was changed after it was lowered: lowered anew it has another plan"
