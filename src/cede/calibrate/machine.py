@@ -15,11 +15,11 @@ def describe() -> dict[str, str]:
     """The processor, its cores and how busy they were, the system, and the versions that matter."""
     return {
         "cpu": _cpu(),
-        "cores": str(_cores()),
+        "cores": str(cores()),
         "load": _load(),
         "system": f"{platform.system()} {platform.machine()}",
         "python": platform.python_version(),
-        **{name: _version(name) for name in ("torch", "executorch", "cede")},
+        **{name: version_of(name) for name in ("torch", "executorch", "cede")},
     }
 
 
@@ -31,7 +31,8 @@ def _cpu() -> str:
     return found.group(1).strip() if found else platform.processor() or platform.machine()
 
 
-def _cores() -> int:
+def cores() -> int:
+    """How many this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
@@ -42,7 +43,8 @@ def _load() -> str:
     return f"{os.getloadavg()[0]:.1f}" if hasattr(os, "getloadavg") else "unknown"
 
 
-def _version(name: str) -> str:
+def version_of(name: str) -> str:
+    """Of a distribution; "unknown" where it is not installed as a package."""
     try:
         return version(name)
     except PackageNotFoundError:

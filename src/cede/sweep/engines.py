@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import pickle
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from importlib.util import find_spec
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any
 
+from cede.calibrate.machine import cores
 from cede.errors import ConfigError, LoweringError
 from cede.support.worker import Worker
 from cede.sweep.job import attempt
@@ -55,13 +55,6 @@ def check_engine(engine: str) -> None:
     """Raise ConfigError where what an engine needs is not installed."""
     if engine.startswith(DASK) and find_spec("distributed") is None:
         raise ConfigError("the engine dask:// needs `pip install 'cede[dask]'`")
-
-
-def cores() -> int:
-    """How many this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 def _here(todo: Sequence[Task], seconds: float, jobs: int) -> Iterator[tuple[Task, Row]]:

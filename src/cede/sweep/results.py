@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from dataclasses import asdict, fields
+from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 from cede.errors import ConfigError
@@ -63,7 +63,7 @@ class Results:
 
     def put(self, row: Row, key: str) -> None:
         """Write a row, or put it in place of the one that its model and config had."""
-        values: dict[str, Any] = asdict(row) | {"outcome": row.outcome.value, "key": key}
+        values: dict[str, Any] = row.values() | {"key": key}
         marks = ", ".join(f":{name}" for name in values)
         with self._file:
             self._file.execute(

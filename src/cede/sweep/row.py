@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from enum import Enum
+from typing import Any
 
 
 class Outcome(str, Enum):
@@ -53,3 +54,7 @@ class Row:
     seconds: float | None = None
     took: float = 0.0
     detail: str = ""
+
+    def values(self) -> dict[str, Any]:
+        """Its fields by name, the outcome as text."""
+        return asdict(self) | {"outcome": self.outcome.value}

@@ -5,8 +5,8 @@ from __future__ import annotations
 import csv
 import io
 import json
-from dataclasses import asdict, fields
-from typing import TYPE_CHECKING, Any
+from dataclasses import fields
+from typing import TYPE_CHECKING
 
 from cede.costs import seconds
 from cede.errors import ConfigError
@@ -27,12 +27,12 @@ def shown(
 ) -> str:
     """The table in one of the forms "text", "markdown", "csv" and "json"."""
     if form == "json":
-        return json.dumps({"schema": 1, "rows": [_data(row) for row in rows]}, indent=1) + "\n"
+        return json.dumps({"schema": 1, "rows": [row.values() for row in rows]}, indent=1) + "\n"
     if form == "csv":
         made = io.StringIO()
         writer = csv.DictWriter(made, [one.name for one in fields(Row)], lineterminator="\n")
         writer.writeheader()
-        writer.writerows(_data(row) for row in rows)
+        writer.writerows(row.values() for row in rows)
         return made.getvalue()
     table = _table(rows)
     told = as_markdown(table) if form == "markdown" else as_text(table, width, rich=rich)
@@ -56,7 +56,7 @@ def parquet(rows: Sequence[Row]) -> bytes:
         [(one.name, kinds[str(one.type).partition(" ")[0]]) for one in fields(Row)]
     )
     made = io.BytesIO()
-    table = pyarrow.Table.from_pylist([_data(row) for row in rows], schema=schema)
+    table = pyarrow.Table.from_pylist([row.values() for row in rows], schema=schema)
     files.write_table(table, made)
     return made.getvalue()
 
@@ -74,10 +74,6 @@ def _table(rows: Sequence[Row]) -> Table:
         right=frozenset(at for at, i in enumerate(shown) if header[i] in NUMBERS),
         marked=frozenset(i for i, row in enumerate(rows) if row.outcome in FAULTS),
     )
-
-
-def _data(row: Row) -> dict[str, Any]:
-    return {**asdict(row), "outcome": row.outcome.value}
 
 
 def _cells(row: Row) -> tuple[str, ...]:

@@ -5,12 +5,11 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
-from contextlib import suppress
 from dataclasses import asdict, dataclass
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from cede.calibrate.machine import version_of
 from cede.config import ROOFLINE, Config, check_options, load_config
 from cede.errors import ConfigError
 from cede.host import Host
@@ -120,11 +119,7 @@ def _plugins(config: Config) -> list[str]:
 
 def versions() -> dict[str, str]:
     """Of cede and what it computes with, "unknown" where one is not installed as a package."""
-    found = dict.fromkeys(VERSIONED, "unknown")
-    for name in VERSIONED:
-        with suppress(PackageNotFoundError):
-            found[name] = version(name)
-    return found
+    return {name: version_of(name) for name in VERSIONED}
 
 
 def _told(config: Config) -> dict[str, Any]:
