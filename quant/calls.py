@@ -2,34 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import torch
 from torch.utils import _pytree as pytree
 
-from cede.types import Inputs
+from cede.types import Inputs, inputs_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping, Sequence
 
 Call: TypeAlias = "Inputs | Mapping[str, Any] | Sequence[Any] | torch.Tensor"
 """`Inputs`; keyword inputs; positional ones; or the one input there is."""
-
-
-def inputs_of(call: Call, kwargs: Mapping[str, Any] | None = None) -> Inputs:
-    """What a call is given.
-
-    Args:
-        call: see `Call`.
-        kwargs: keyword inputs, for a call that has positional ones alone.
-    """
-    if isinstance(call, Inputs):
-        return call
-    if isinstance(call, Mapping):
-        return Inputs(kwargs=dict(call))
-    args = tuple(call) if isinstance(call, (tuple, list)) else (call,)
-    return Inputs(args=args, kwargs=dict(kwargs or {}))
 
 
 def all_inputs(calls: Iterable[Call] | None, kwargs: Mapping[str, Any] | None) -> list[Inputs]:

@@ -60,9 +60,9 @@ def _embedding(builder: Any, node: Node) -> Any:
 
 
 def _given(node: Node) -> dict[str, Any]:
-    target: Any = node.target
-    names = [argument.name for argument in target._schema.arguments]
-    return {**dict(zip(names, node.args, strict=False)), **node.kwargs}
+    from cede.facts.arguments import named_arguments  # has torch, which loading a plugin has not
+
+    return named_arguments(node)
 
 
 def _kernels(encoding: str, kind: str) -> Any:

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from cede.errors import ConfigError
-from cede.quant.calls import inputs_of
-from cede.types import Inputs
+from cede.types import Inputs, inputs_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 from torch.export.graph_signature import OutputKind
 
-from cede.checking.calls import Call, copied, flat, in_eager, inputs_of
+from cede.checking.calls import Call, copied, flat, in_eager
 from cede.checking.compare import HALF, Difference, compare
 from cede.checking.steps import steps_of
 from cede.checking.walk import Seen, Walker
 from cede.errors import ConfigError
 from cede.running import load
-from cede.types import Inputs
+from cede.types import Inputs, inputs_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

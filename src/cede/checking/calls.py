@@ -8,21 +8,17 @@ import torch
 from torch.utils import _pytree as pytree
 
 from cede.errors import LoweringError
-from cede.types import Inputs
+from cede.types import inputs_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from torch.export import ExportedProgram
 
+    from cede.types import Inputs
 
 Call: TypeAlias = "Inputs | Sequence[Any]"
 """Positional inputs alone may be given as they are."""
-
-
-def inputs_of(call: Call) -> Inputs:
-    """A call as `Inputs`."""
-    return call if isinstance(call, Inputs) else Inputs(args=tuple(call))
 
 
 def flat(call: Call, program: ExportedProgram) -> list[Any]:

@@ -15,7 +15,7 @@ from cede.checking.calls import copied
 from cede.checking.compare import Difference, compare
 from cede.checking.steps import steps_of
 from cede.errors import LoweringError
-from cede.running.single import Single, delegate_of
+from cede.running.single import Single, delegate_of, given_to
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -98,7 +98,7 @@ class Walker(Interpreter):
         if name not in self.eager:  # making it copies the graph
             self.eager[name] = module.original_module.module()
         wanted = pytree.tree_leaves(self.eager[name](*inputs))
-        given = self._delegation(module)
+        given = given_to(module, self.owner)
         if given is not None and self.only in (None, given.id):
             difference = self._compared(name, module, list(inputs), wanted, given)
             self.seen.append(Seen(given=given, difference=difference))
@@ -115,9 +115,3 @@ class Walker(Interpreter):
             raise LoweringError(f"delegate {given.id} of {given.backend} alone: {error}") from error
         steps = steps_of(module.original_module.graph)
         return compare(got, wanted, self.tolerance, steps)
-
-    def _delegation(self, module: Any) -> Delegation | None:
-        for node in module.original_module.graph.nodes:
-            if node.op == "call_function" and node.name in self.owner:
-                return self.owner[node.name]
-        return None

@@ -45,6 +45,13 @@ def target_name(target: Any) -> str:
     return str(name)
 
 
+def named_arguments(node: Node) -> dict[str, Any]:
+    """The arguments that a node of a torch operator was given, by their names."""
+    target: Any = node.target
+    names = [argument.name for argument in target._schema.arguments]
+    return {**dict(zip(names, node.args, strict=False)), **node.kwargs}
+
+
 def aten_overload(target: Any) -> torch._ops.OpOverload | None:
     """The torch operator behind a target; an edge operator wraps one. None for other callables."""
     if isinstance(target, torch._ops.OpOverload):

@@ -18,12 +18,11 @@ def read_flat(path: Path) -> dict[str, Tensor]:
     Raises:
         CheckpointError: damage, or data that are no tensors (a backend's own).
     """
-    from executorch.exir._serialize._cord import Cord
-    from executorch.extension.flat_tensor.serialize.serialize import FlatTensorSerializer
+    from cede.running.weights import flat_tensors
 
     try:
-        held = FlatTensorSerializer().deserialize(Cord(path.read_bytes()))
-    except Exception as error:  # whatever it makes of a damaged file
+        held = flat_tensors(path.read_bytes())
+    except (OSError, ValueError) as error:
         first = (str(error).splitlines() or [""])[0]
         raise CheckpointError(f"{path}: can't be read as a .ptd file: {first}") from error
     made: dict[str, Tensor] = {}

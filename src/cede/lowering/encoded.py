@@ -17,6 +17,7 @@ from torch.export.graph_signature import InputKind, InputSpec, TensorArgument
 
 from cede.constants import constants, value_of
 from cede.errors import CedeError, LoweringError
+from cede.facts.arguments import named_arguments
 from cede.lowering.view import view_of
 from cede.types import block_bytes
 
@@ -99,14 +100,14 @@ def encoded_ops(program: ExportedProgram) -> Iterator[Node]:
     held = _constants(program)
     for node in program.graph.nodes:
         if node.op == "call_function" and is_encoded(node.target):
-            weight = _arguments(node)["weight"]
+            weight = named_arguments(node)["weight"]
             if weight.name in held:
                 yield node
 
 
 def encoding_of(node: Node) -> str:
     """The name of the encoding that an op computes with."""
-    return str(_arguments(node)["encoding"])
+    return str(named_arguments(node)["encoding"])
 
 
 def decoded(
@@ -133,7 +134,7 @@ def decoded(
     readers: dict[tuple[Node, str], list[Node]] = {}
     for node in list(encoded_ops(result)):
         if node.name in names:
-            given = _arguments(node)
+            given = named_arguments(node)
             readers.setdefault((given["weight"], given["encoding"]), []).append(node)
     rows = []
     for (weight, encoding), users in readers.items():
@@ -150,11 +151,6 @@ def told(rows: Sequence[Decoded]) -> list[str]:
     before, after = sum(row.before for row in rows), sum(row.after for row in rows)
     head = f"decoded {len(rows)} encoded weight{'s' * (len(rows) > 1)} into float32 constants"
     return ["\n  ".join([f"{head}, {before:,} -> {after:,} bytes:", *map(str, rows)])]
-
-
-def _arguments(node: Node) -> dict[str, Any]:
-    names = [argument.name for argument in node.target._schema.arguments]  # type: ignore[union-attr]
-    return {"bias": None, **dict(zip(names, node.args, strict=False)), **node.kwargs}
 
 
 def _constants(program: ExportedProgram) -> dict[str, str]:
@@ -224,11 +220,11 @@ def _add_buffer(program: ExportedProgram, beside: Node, target: str, values: tor
 
 
 def _replace(program: ExportedProgram, node: Node, weight: Node) -> None:
-    given = _arguments(node)
+    given = named_arguments(node)
     op: Any
     args: tuple[Any, ...]
     if str(node.target) == MATMUL:
-        op, args = torch.ops.aten.linear.default, (given["x"], weight, given["bias"])
+        op, args = torch.ops.aten.linear.default, (given["x"], weight, given.get("bias"))
     else:
         op, args = torch.ops.aten.embedding.default, (weight, given["indices"])
     with program.graph.inserting_before(node):

@@ -7,10 +7,11 @@ copies its inputs to the contiguous order first.
 
 from __future__ import annotations
 
-import copy
 from typing import TYPE_CHECKING
 
 import torch
+
+from cede.lowering.view import view_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -48,9 +49,8 @@ def _odd(value: object) -> bool:
 
 
 def copied_to_plain(program: ExportedProgram) -> ExportedProgram:
-    """A shallow copy whose inputs are copied to the contiguous order before anything reads them."""
-    result = copy.copy(program)
-    result._graph_module = copy.deepcopy(program.graph_module)
+    """A view whose inputs are copied to the contiguous order before anything reads them."""
+    result = view_of(program)
     written = set(program.graph_signature.user_inputs_to_mutate.values())
     graph = result.graph_module.graph
     for node in odd(result):

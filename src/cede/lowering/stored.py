@@ -11,6 +11,7 @@ from executorch.exir.lowered_backend_module import LoweredBackendModule
 from cede.constants import constants, value_of
 from cede.reporting.content import SharedConstant
 from cede.reporting.tables import quantity
+from cede.running.single import given_to
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -204,12 +205,8 @@ def _by_size(blobs: list[Any]) -> dict[int, list[bytes]]:
 def _delegates(edge: ExportedProgram, plan: Plan) -> Iterator[tuple[str, LoweredBackendModule]]:
     owner = plan.delegation_of()
     for _, module in edge.graph_module.named_modules():
-        if not isinstance(module, LoweredBackendModule):
-            continue
-        for node in module.original_module.graph.nodes:
-            if node.op == "call_function" and node.name in owner:
-                yield owner[node.name].id, module
-                break
+        if isinstance(module, LoweredBackendModule) and (given := given_to(module, owner)):
+            yield given.id, module
 
 
 def _names(source: ExportedProgram) -> dict[tuple[Any, ...], str]:
@@ -264,7 +261,7 @@ def _same(one: torch.Tensor, two: torch.Tensor) -> bool:
 
 
 def _raw(value: torch.Tensor) -> bytes:
-    return bytes(value.detach().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes())
+    return value.detach().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes()
 
 
 def _told(value: torch.Tensor) -> str:

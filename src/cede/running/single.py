@@ -17,7 +17,7 @@ from cede.running.runtime import program_of
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from cede.types import Backend, LoadedProgram
+    from cede.types import Backend, Delegation, LoadedProgram
 
 
 def delegate_of(module: Any) -> Delegate:
@@ -28,6 +28,18 @@ def delegate_of(module: Any) -> Delegate:
         specs=tuple((spec.key, bytes(spec.value)) for spec in module.compile_specs),
         named=named_data(module.named_data_store_output),
     )
+
+
+def given_to(module: Any, owner: Mapping[str, Delegation]) -> Delegation | None:
+    """The delegation that a lowered module is of, None for one of another plan.
+
+    Args:
+        module: an `executorch.exir.LoweredBackendModule`.
+        owner: delegations by op (`Plan.delegation_of`).
+    """
+    nodes = module.original_module.graph.nodes
+    names = (node.name for node in nodes if node.op == "call_function")
+    return next((owner[name] for name in names if name in owner), None)
 
 
 class Single:

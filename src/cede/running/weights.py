@@ -20,6 +20,8 @@ from cede.errors import LoweringError
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from executorch.exir._serialize.data_serializer import DataPayload
+
     from cede.running.pte import Pte
 
 NEEDS, HAS = "cede.needs", "cede.has"
@@ -32,13 +34,21 @@ ExecuTorch's runtime may die of a delegate whose data is not there.
 def read_weights(weights: bytes, origin: str) -> dict[str, bytes]:
     """What a data file holds, by key. Raises LoweringError for a damaged one."""
     try:
-        found = FlatTensorSerializer(FlatTensorConfig()).deserialize(Cord(weights))
-    except Exception as error:
+        found = flat_tensors(weights)
+    except ValueError as error:
         raise LoweringError(
-            f"{origin}: no data file (.ptd) of ExecuTorch, or a damaged one"
-            f" ({str(error).strip() or type(error).__name__}); export it again"
+            f"{origin}: no data file (.ptd) of ExecuTorch, or a damaged one ({error}); export it"
+            " again"
         ) from error
     return {key: bytes(found.buffers[e.buffer_index]) for key, e in found.named_data.items()}
+
+
+def flat_tensors(data: bytes) -> DataPayload:
+    """What a data file holds, as ExecuTorch has it. Raises ValueError for a damaged one."""
+    try:
+        return FlatTensorSerializer(FlatTensorConfig()).deserialize(Cord(data))
+    except Exception as error:  # whatever it makes of a damaged file
+        raise ValueError(str(error).strip() or type(error).__name__) from error
 
 
 def insist_on_pair(pte: Pte, weights_origin: str) -> None:

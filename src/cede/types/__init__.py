@@ -16,7 +16,7 @@ from cede.types.graph import (
     SymbolBounds,
     TensorFact,
 )
-from cede.types.inputs import Inputs
+from cede.types.inputs import Inputs, inputs_of
 from cede.types.quantizer import Quantizer
 
 __all__ = [
@@ -57,4 +57,5 @@ __all__ = [
     "SymbolBounds",
     "TensorFact",
     "block_bytes",
+    "inputs_of",
 ]

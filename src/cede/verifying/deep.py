@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from cede.checking import Difference, Walker, compared, flat, written_inputs
-from cede.checking.calls import inputs_of
 from cede.errors import CedeError, ConfigError, LoweringError
 from cede.running import load
 from cede.support.worker import Crashed, JobError, TimedOut, Worker
+from cede.types import inputs_of
 from cede.verifying.cases import CALLS, VALUES, Case, cases_for
 from cede.verifying.records import FAILED, ODD, RIGHT, WRONG, Part, Verification
 
