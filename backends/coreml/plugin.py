@@ -8,6 +8,7 @@ from cede.backends.coreml.here import DELEGATE_ID, available
 from cede.backends.coreml.options import CoreMLOptions, compile_specs
 from cede.backends.coreml.partitioner import CoreMLPartitioner
 from cede.backends.coreml.quantizer import QUANTIZER
+from cede.backends.coreml.vetoes import wrong
 from cede.hookspec import hookimpl
 from cede.types import Backend
 
@@ -40,6 +41,7 @@ def cede_backends() -> Iterator[Backend]:
         compile_specs=compile_specs,
         options=CoreMLOptions,
         quantizers=("coreml",),
+        objects=wrong,
     )
 
 

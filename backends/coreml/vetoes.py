@@ -70,6 +70,12 @@ def wide_integers(claim: Claim, graph: OpGraph) -> Reason | None:
     return None
 
 
+def wrong(claim: Claim, graph: OpGraph) -> Reason | None:
+    """What doesn't compile or comes out wrong whoever claims it."""
+    checks = (tensors, arguments, wide_integers)
+    return next((why for check in checks if (why := check(claim, graph)) is not None), None)
+
+
 def _wide(op: Op, graph: OpGraph) -> bool:
     # Ends of slices are cut to the size of the tensor; other whole numbers are computed with.
     if "slice" in op.target or not any(fact.dtype == "int64" for fact in _facts(op, graph)):

@@ -12,7 +12,14 @@ from cede.backends.openvino.installed import available
 from cede.backends.openvino.operators import operator
 from cede.backends.openvino.quantizer import QUANTIZER
 from cede.backends.openvino.review import weights_that_leave
-from cede.backends.openvino.vetoes import dtype, dynamic_shape, empty, layout, wide_integers
+from cede.backends.openvino.vetoes import (
+    dtype,
+    dynamic_shape,
+    empty,
+    layout,
+    wide_integers,
+    wrong,
+)
 from cede.costs import read_rates
 from cede.hookspec import hookimpl
 from cede.partitioners.adopt import Adopted
@@ -102,4 +109,5 @@ def cede_backends() -> Iterator[Backend]:
         compile_specs=_specs,
         options=OpenvinoOptions,
         quantizers=("openvino",),
+        objects=wrong,
     )

@@ -61,6 +61,12 @@ def layout(claim: Claim, graph: OpGraph) -> Reason | None:
     return None
 
 
+def wrong(claim: Claim, graph: OpGraph) -> Reason | None:
+    """What the delegate refuses or gets wrong whoever claims it."""
+    checks = (dynamic_shape, dtype, wide_integers, empty, layout)
+    return next((why for check in checks if (why := check(claim, graph)) is not None), None)
+
+
 # Operators whose int64 arguments only point into a dimension, by the name of that argument.
 _POINTS = {
     "aten.embedding": "indices",

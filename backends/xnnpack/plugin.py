@@ -19,6 +19,7 @@ from cede.backends.xnnpack.vetoes import (
     returned_clone,
     shared_constant,
     weight_only,
+    wrong,
 )
 from cede.backends.xnnpack.weights import WeightOnly
 from cede.costs import read_rates
@@ -104,5 +105,6 @@ def cede_backends() -> Iterator[Backend]:
         options=XnnpackOptions,
         quantizers=("xnnpack",),
         pure=True,
+        objects=wrong,
         shortcuts=_shortcuts,
     )

@@ -130,6 +130,25 @@ def integer_data(op: Op, graph: OpGraph) -> Reason | None:
     return None
 
 
+@per_op
+def wide_numbers(op: Op, graph: OpGraph) -> Reason | None:
+    """Veto float64 and complex numbers: their bytes would be read as those of float32."""
+    given = [fact for used in op.inputs if (fact := graph.fact(used)) is not None]
+    for fact in (*given, *op.outputs):
+        if (fact.dtype == "float64" or fact.dtype.startswith("complex")) and fact.rank:
+            return Reason(
+                code=Code.DTYPE,
+                detail=f"{op.target} of {fact}: the delegate computes with float32 and float16",
+            )
+    return None
+
+
+def wrong(claim: Claim, graph: OpGraph) -> Reason | None:
+    """What comes out wrong whoever claims it."""
+    checks = (integer_data, wide_numbers, approximate_gelu, prelu_rank)
+    return next((why for check in checks if (why := check(claim, graph)) is not None), None)
+
+
 def returned_clone(claim: Claim, graph: OpGraph) -> Reason | None:
     """Veto a clone of a value that leaves the program too: one value can't be handed out twice."""
     leaving = {*graph.outputs, *(op for _, op in graph.mutations)}

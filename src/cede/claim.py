@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from cede.timelimit import time_limit
@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from cede.planning import Source
+    from cede.types import OpGraph
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,6 +37,7 @@ def ask(
     source: Source,
     seconds: float,
     changed: Callable[[], str] = lambda: "",
+    objects: Callable[[Claim, OpGraph], Reason | None] = lambda claim, graph: None,
 ) -> Answers:
     """Ask one partitioner about every op of a program.
 
@@ -45,8 +47,9 @@ def ask(
         source: where it came from, for messages.
         seconds: how long it may take.
         changed: called afterwards: what it changed in the program, "" for nothing.
+        objects: the backend's `Backend.objects`.
     """
-    collector = _Collector(partitioner, program)
+    collector = _Collector(partitioner, program, objects)
     failure = ""
     try:
         with time_limit(seconds):
@@ -67,7 +70,13 @@ def ask(
 
 
 class _Collector:
-    def __init__(self, partitioner: Partitioner, program: Program) -> None:
+    def __init__(
+        self,
+        partitioner: Partitioner,
+        program: Program,
+        objects: Callable[[Claim, OpGraph], Reason | None],
+    ) -> None:
+        self.objects = objects
         self.name = partitioner.name
         self.backend = partitioner.backend
         self.graph = program.graph
@@ -79,7 +88,7 @@ class _Collector:
         if isinstance(answer, Claim):
             fault = self._fault(answer)
             if not fault and answer.ops:
-                self.claims.append(answer)
+                self._accept(answer)
         elif isinstance(answer, Refusal):
             fault = self._refusal_fault(answer)
             if not fault:
@@ -88,6 +97,27 @@ class _Collector:
             fault = f"an answer is a {type(answer).__name__}, not a Claim or Refusal"
         if fault:
             self.faults.append(fault)
+
+    def _accept(self, claim: Claim) -> None:
+        """Take what the backend doesn't object to; the rest is refused, for its reason."""
+        parts = [replace(claim, ops=frozenset({op})) for op in claim.ops]
+        against: dict[str, Reason] = {}
+        for part in parts if claim.divisible else [claim]:
+            if (reason := self._objection(part)) is not None:
+                against.update(dict.fromkeys(part.ops, reason))
+        for op, reason in against.items():
+            self.refused[op] = Refusal(partitioner=self.name, op=op, reason=reason)
+        if left := claim.ops - against.keys():
+            marks = tuple(mark for mark in claim.marks if mark[0] in left)
+            self.claims.append(replace(claim, ops=left, marks=marks) if against else claim)
+
+    def _objection(self, claim: Claim) -> Reason | None:
+        try:
+            return self.objects(claim, self.graph)
+        except Exception as error:
+            detail = f"the backend {self.backend!r} failed when asked whether it objects"
+            detail = f"{detail}: {type(error).__name__}: {_first_line(error)}"
+            return Reason(code=Code.PLUGIN_FAILED, detail=detail)
 
     def _fault(self, claim: Claim) -> str:
         if claim.partitioner != self.name or claim.backend != self.backend:

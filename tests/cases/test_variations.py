@@ -52,8 +52,18 @@ class Rolled(nn.Module):
         return torch.cumsum(x, 1)
 
 
+class Flipped(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.flip(x, (3,))
+
+
 @pytest.mark.parametrize(
-    ("between", "kind"), [(nn.GroupNorm(2, 4), "aten.native_group_norm"), (Rolled(), "aten.cumsum")]
+    ("between", "kind"),
+    [
+        (nn.GroupNorm(2, 4), "aten.native_group_norm"),
+        (Rolled(), "aten.cumsum"),
+        (Flipped(), "aten.flip"),
+    ],
 )
 def test_what_splits_a_program_is_ranked_first(between: nn.Module, kind: str) -> None:
     x = randn(1, 4, 6, 6)

@@ -242,6 +242,7 @@ class PlanPartitioner(Partitioner):  # type: ignore[misc]
             source=self.host.source("partitioner", partitioner.name),
             seconds=self.config.seconds,
             changed=lambda: difference(before, shape_of(view)),
+            objects=self.host.backend(partitioner.backend).objects,
         )
 
     def _delegation_spec(

@@ -10,6 +10,7 @@ import torch
 from torch.export.graph_signature import OutputKind
 
 from cede.constants import constants
+from cede.lowering.exchange import exchanged, part
 from cede.lowering.flows import copy_results, endangered
 from cede.lowering.fold import fold, foldable
 
@@ -29,6 +30,7 @@ def prepared(program: ExportedProgram) -> ExportedProgram:
       too becomes two inputs: ExecuTorch can't part such users when a delegate owns the weight.
     * A weight that is computed from parameters alone becomes a constant (`fold`).
     * What control flow gives gets a copy where more of it follows (`flows`).
+    * State that takes over other state gets a copy of it (`exchange`).
     * Weights in another layout than contiguous (`module.to(memory_format=...)`) are laid out anew:
       compilers of delegates take them as they lie in memory.
     """
@@ -47,6 +49,11 @@ def prepared(program: ExportedProgram) -> ExportedProgram:
         result._graph_signature = copy.deepcopy(program.graph_signature)
         _clone_outputs(result, returned)
         _part_lists(result, listed)
+    if exchanged(result):
+        if result.graph_module is own:
+            result._graph_module = copy.deepcopy(own)
+        result._graph_signature = copy.deepcopy(result.graph_signature)
+        part(result)
     if endangered(result.graph_module):
         if result.graph_module is own:
             result._graph_module = copy.deepcopy(own)

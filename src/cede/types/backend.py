@@ -10,9 +10,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from contextlib import AbstractContextManager
 
-    from cede.types.answers import Spec
+    from cede.types.answers import Claim, Reason, Spec
     from cede.types.costs import Rates
-    from cede.types.graph import Op
+    from cede.types.graph import Op, OpGraph
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,6 +76,10 @@ def _nothing() -> None:
     return None
 
 
+def _fine(claim: Claim, graph: OpGraph) -> Reason | None:
+    return None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Backend:
     """A backend, as its plugin describes it. Callables import what is heavy when called.
@@ -101,6 +105,9 @@ class Backend:
         pure: whether what its compiler makes depends on the subgraph, its weights, the compile
             specs and the installed versions alone, and it leaves the weights as they are. Its
             delegates are then kept in the cache, and it gets no copies of weights.
+        objects: what its delegate can't compute right, whoever claims it: asked about every claim
+            of every partitioner for it, about each op alone where the claim is divisible. None, or
+            why the backend must not have it: those ops are then refused.
         shortcuts: a context in which its compiler does less work for the same outcome.
     """
 
@@ -119,4 +126,5 @@ class Backend:
     quantizers: tuple[str, ...] = ()
     encodings: tuple[str, ...] = ()
     pure: bool = False
+    objects: Callable[[Claim, OpGraph], Reason | None] = _fine
     shortcuts: Callable[[], AbstractContextManager[None]] = nullcontext
