@@ -3,7 +3,9 @@
 A comment before a block says what a reader need not know:
 
     <!-- test: slow -->          runs with the slow tests only
-    <!-- test: no, WHY -->       can't be run here
+    <!-- test: fresh checkout --> and
+    <!-- test: fresh environment -->  test_shell.py runs it there, with the slow tests
+    <!-- test: with WORDS, WHY --> and so, with these words added to cut it short
     <!-- test: tests/x.py -->    that test runs it
     <!-- test: printed -->       the commands before it print its lines, wrapped or not
 """
@@ -29,6 +31,9 @@ OWN = {
 RUN = ("python", "sh", "yaml", "toml", "diff")
 TOLD = ("text",)
 """What a program prints; no code."""
+
+MARKS = r"slow|printed|fresh checkout|fresh environment|with [^,]+, .{10,}"
+"""What a comment before a block may say, beside the name of a test."""
 
 _BLOCK = re.compile(
     r"(?:^<!-- test: (?P<mark>.*?) -->\n+)?^```(?P<language>\w*)\n(?P<text>.*?)^```$",

@@ -38,6 +38,12 @@ def opened(browser: Browser, tmp_path: Path) -> Iterator[Callable[[int], Page]]:
     assert [url for url in requests if not url.startswith((tmp_path.as_uri(), "data:"))] == []
 
 
+IN_VIEW = """() => {
+    const { top } = document.getElementById('status').getBoundingClientRect();
+    return top >= 0 && top < innerHeight;
+}"""
+
+
 def rows(page: Page) -> list[str]:
     """Ids of the ops whose rows are elements."""
     return page.locator('.tabulator-row [tabulator-field="op"]').all_inner_texts()
@@ -100,6 +106,18 @@ def test_links_filters_and_search_agree_in_table_graph_and_details(
     page.locator('[tabulator-field="module"] input').press_sequentially("layers.7.attn")
     status(page, "5 of 200 ops match")
     assert rows(page) == [f"op_{i}" for i in range(70, 75)]
+
+
+def test_a_link_below_the_graph_brings_what_it_shows_into_view(
+    opened: Callable[[int], Page],
+) -> None:
+    page = opened(200)
+    for _ in range(2):  # the second changes no address
+        page.evaluate("scrollTo(0, document.body.scrollHeight)")
+        assert not page.evaluate(IN_VIEW)
+        page.locator("summary", has_text="Delegates").locator("xpath=..").locator("a").nth(1).click()
+        status(page, "39 of 200 ops match")
+        page.wait_for_function(IN_VIEW)
 
 
 def test_the_keyboard_reaches_everything(opened: Callable[[int], Page]) -> None:

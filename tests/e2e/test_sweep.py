@@ -5,24 +5,20 @@ from __future__ import annotations
 import json
 import os
 import signal
-import socket
 import sqlite3
 import subprocess
 import sys
 import time
-from contextlib import closing, contextmanager
+from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
+from tests.dask_cluster import cluster
 
 from cede.support.worker import Worker
 from cede.sweep import Outcome, SweepConfig, read_sweep, tasks
 from cede.sweep.job import attempt
 from cede.sweep.settings import VariantConfig
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "examples/sweep/sweep.yaml"
@@ -154,34 +150,6 @@ def _alive(process: int) -> bool:
     return state != "Z"
 
 
-@contextmanager
-def cluster(folder: Path) -> Iterator[str]:
-    """The address of a Dask scheduler with two workers, each a process."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        address = f"127.0.0.1:{free.getsockname()[1]}"
-    common = ["--no-dashboard", "--host", "127.0.0.1"]
-    words = [
-        ["distributed.cli.dask_scheduler", "--port", address.rpartition(":")[2], *common],
-        ["distributed.cli.dask_worker", f"tcp://{address}", "--nworkers", "2", "--nthreads", "1",
-         "--local-directory", str(folder), *common],
-    ]  # fmt: skip
-    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
-    with (folder / "dask.log").open("w") as log:
-        begun = [
-            subprocess.Popen([sys.executable, "-m", *given], env=environment, stdout=log,
-                             stderr=log)
-            for given in words
-        ]  # fmt: skip
-        try:
-            yield address
-        finally:
-            for process in reversed(begun):
-                process.terminate()
-                process.wait(60)
-
-
-@pytest.mark.slow
 def test_two_workers_of_a_dask_cluster(models: Path, tmp_path: Path) -> None:
     table = tmp_path / "t.sqlite"
     with cluster(tmp_path) as address:
@@ -194,8 +162,3 @@ def test_two_workers_of_a_dask_cluster(models: Path, tmp_path: Path) -> None:
     told = json.loads(out)["rows"]
     assert [row["outcome"] for row in told] == ["crashed", "ok"], log
     assert log.count("Registered to:") == 2
-    code, _, err = sweep(
-        f"{models}:good", "-c", "xnnpack-fp32", "-o", table, "--engine", f"dask://{address}"
-    )
-    assert code == 2
-    assert "no scheduler answers" in err

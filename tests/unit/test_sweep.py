@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import socket
 import sqlite3
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -15,6 +16,7 @@ from click.testing import CliRunner
 from cede.cli import main
 from cede.errors import ConfigError
 from cede.sweep import Outcome, Results, Row, parquet, read_sweep, shown, tasks
+from cede.sweep.engines import rows_from
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -186,3 +188,12 @@ def test_parquet(tmp_path: Path) -> None:
     path.write_bytes(parquet([GOOD, BAD]))
     read = files.read_table(path).to_pylist()
     assert read == json.loads(shown([GOOD, BAD], "json"))["rows"]
+
+
+def test_a_scheduler_that_does_not_answer(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("cede.sweep.engines.CONNECTING", 0.2)
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        engine = f"dask://127.0.0.1:{free.getsockname()[1]}"
+        with pytest.raises(ConfigError, match=rf"{engine}: no scheduler answers"):
+            list(rows_from(engine, tasks(read_sweep(file)), 9))

@@ -43,6 +43,7 @@
   function follow() {
     const link = cede.linkOf(model, location.hash);
     if (!link) return;
+    bringToView();
     if (link.kind === "op") {
       const i = model.byId.get(link.value);
       if (i !== undefined) state.select(i, "link");
@@ -53,6 +54,15 @@
     if (first >= 0) graph.centre(first);
   }
   addEventListener("hashchange", follow);
+  addEventListener("click", (event) => {  // a link that was followed before changes no hash
+    const link = event.target.closest("a");
+    if (link && link.hash && link.hash === location.hash) follow();
+  });
+  function bringToView() {  // for links of the tables below
+    const { top } = find("status").getBoundingClientRect();
+    if (find("ops").contains(document.activeElement) || (top >= 0 && top < innerHeight)) return;
+    find("program-heading").scrollIntoView();
+  }
 
   state.on("filter", () => {
     clear.hidden = !state.link;
