@@ -115,7 +115,8 @@ def test_a_link_below_the_graph_brings_what_it_shows_into_view(
     for _ in range(2):  # the second changes no address
         page.evaluate("scrollTo(0, document.body.scrollHeight)")
         assert not page.evaluate(IN_VIEW)
-        page.locator("summary", has_text="Delegates").locator("xpath=..").locator("a").nth(1).click()
+        delegates = page.locator("details", has=page.locator("summary", has_text="Delegates"))
+        delegates.locator("a").nth(1).click()
         status(page, "39 of 200 ops match")
         page.wait_for_function(IN_VIEW)
 
