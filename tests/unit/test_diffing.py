@@ -104,7 +104,7 @@ def test_a_fallen_op_is_told_with_its_reason(files: Path) -> None:
 
 def test_plans_are_compared_too(files: Path) -> None:
     done = cede_("diff", files / "old.plan", files / "new.plan")
-    assert done.stdout.startswith("old.plan -> new.plan: 1 ops moved, 1 fell back\n")
+    assert done.stdout.startswith("old.plan -> new.plan: 1 op moved, 1 fell back\n")
     assert "shape: too wide" in done.stdout
 
 
@@ -124,12 +124,12 @@ def test_nothing_changed(files: Path, form: str) -> None:
 def test_exit_code_4_where_that_is_asked_for(files: Path) -> None:
     done = cede_("diff", files / "old.json", files / "new.json", "--exit-code")
     assert done.exit_code == 4
-    assert "1 ops moved" in done.stderr
+    assert "1 op moved" in done.stderr
 
 
 DEMANDS = {
-    "coverage": (["--min-coverage", "0.9"], "60 % of ops in delegates, 90.00% are demanded"),
-    "flops": (["--min-flops", "0.5"], "25 % of FLOPs in delegates, 50.00% are demanded"),
+    "coverage": (["--min-coverage", "0.9"], "60 % of ops in delegates, 90 % are demanded"),
+    "flops": (["--min-flops", "0.5"], "25 % of FLOPs in delegates, 50 % are demanded"),
     "delegates": (["--max-delegates", "1"], "2 delegates, at most 1 are allowed"),
 }
 

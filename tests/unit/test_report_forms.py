@@ -12,6 +12,7 @@ import pytest
 
 from cede.errors import ConfigError, PlanError
 from cede.reporting import Report, explain, make_report
+from cede.reporting.render import verdict
 from cede.reporting.tables import quantity, share
 
 from .report_graphs import GRAPH, plan
@@ -37,6 +38,13 @@ def test_text(report: Report) -> None:
     assert line.split() == [
         "aten_linear_default", "net.fc", "[ffn.up]", "quick", "d0", "float32[2,2]",
     ]  # fmt: skip
+
+
+def test_one_is_no_plural(report: Report) -> None:
+    sums = dataclasses.replace(report.totals, bookkeeping=1, delegates=1)
+    assert "in 1 delegate, " in verdict(sums)
+    assert verdict(sums).endswith("; 1 bookkeeping op apart")
+    assert "bookkeeping" not in verdict(dataclasses.replace(sums, bookkeeping=0))
 
 
 def test_long_reasons_wrap_and_keep_every_word(report: Report) -> None:

@@ -38,5 +38,6 @@ def _refuse() -> None:
 def test_the_last_words_of_one_that_dies() -> None:
     with Worker() as worker:
         worker.ask(os.write, 2, b"no device\n", seconds=60)
+        worker.ask(os.write, 2, b"W1130 21:42:22.99 7 torch/a.py:6] a type is known\n", seconds=60)
         with pytest.raises(Crashed, match=r"^exit code 7: no device$"):
             worker.ask(os._exit, 7, seconds=60)

@@ -25,14 +25,14 @@ def diff(old: Path, new: Path, exit_code: bool, form: str, output: Path | None) 
     `cede bench -f json -o` with seconds). Ops of reports are matched by module, operator and order,
     so that an op added elsewhere moves none.
     """
+    from cede.diffing import counted, read_saved, shown
     from cede.diffing import diff as compare
-    from cede.diffing import read_saved, shown
 
     options.writable(output)
     found = compare(read_saved(old), read_saved(new))
     options.give(shown(found, form, options.width_for(output)), output)
     if exit_code and not found.same:
-        raise PolicyError(f"{new} is not as {old}: {len(found.moved)} ops moved")
+        raise PolicyError(f"{new} is not as {old}: {counted(len(found.moved))} moved")
 
 
 @click.command(short_help="Hold a report against what a project demands; for CI.")

@@ -3,7 +3,7 @@
 from cede.diffing.diff import Diff, Moved, diff
 from cede.diffing.gate import Demands, gate
 from cede.diffing.saved import Saved, SavedOp, read_saved
-from cede.diffing.show import shown, shown_gate
+from cede.diffing.show import counted, shown, shown_gate
 
 __all__ = [
     "Demands",
@@ -11,6 +11,7 @@ __all__ = [
     "Moved",
     "Saved",
     "SavedOp",
+    "counted",
     "diff",
     "gate",
     "read_saved",

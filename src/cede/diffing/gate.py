@@ -72,7 +72,8 @@ def _shares(new: Saved, demands: Demands) -> list[str]:
             raise ConfigError(f"{new.name}: a plan has no {what}; give a report")
         taken, there = new.totals[part], new.totals[whole]
         if taken < least * there:
-            found.append(f"{share(taken, there)} of {what} in delegates, {least:.2%} are demanded")
+            wanted = f"{least * 100:.4g} %"
+            found.append(f"{share(taken, there)} of {what} in delegates, {wanted} are demanded")
     return found
 
 

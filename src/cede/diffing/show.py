@@ -19,6 +19,11 @@ LISTED = 20
 """How many ops that only one program has are named."""
 
 
+def counted(ops: int) -> str:
+    """A number of ops in words."""
+    return f"{ops} op{'' if ops == 1 else 's'}"
+
+
 def shown(given: Diff, form: str = "text", width: int | None = None) -> str:
     """A diff in one of its forms: "text", "markdown" or "json"."""
     if form == "json":
@@ -29,13 +34,12 @@ def shown(given: Diff, form: str = "text", width: int | None = None) -> str:
         for table in tables
         if table.rows
     ]
-    head = (
-        "the same" if given.same else f"{len(given.moved)} ops moved, {len(given.fell)} fell back"
-    )
+    moved = f"{counted(len(given.moved))} moved, {len(given.fell)} fell back"
+    head = "the same" if given.same else moved
     for what, ids in (("added", given.added), ("removed", given.removed)):
         if ids:
             more = ", ..." if len(ids) > LISTED else ""
-            told.append(f"{len(ids)} ops {what}: {', '.join(ids[:LISTED])}{more}")
+            told.append(f"{counted(len(ids))} {what}: {', '.join(ids[:LISTED])}{more}")
     return "\n\n".join([f"{given.old.name} -> {given.new.name}: {head}", *told]) + "\n"
 
 

@@ -35,7 +35,8 @@ def verdict(sums: Totals) -> str:
         f"{share(sums.delegated_flops, sums.flops)} of FLOPs, "
         f"{share(sums.delegated_weight_bytes, sums.weight_bytes)} of weight bytes"
     )
-    return line + (f"; {sums.bookkeeping} bookkeeping ops apart" if sums.bookkeeping else "")
+    apart = f"{sums.bookkeeping} bookkeeping op{'' if sums.bookkeeping == 1 else 's'} apart"
+    return f"{line}; {apart}" if sums.bookkeeping else line
 
 
 def foreseen(found: Prediction) -> str:

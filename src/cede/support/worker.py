@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
 
 STARTING = 600.0
 """Seconds that a child may take to import everything."""
+
+_TOLD = re.compile(r"[IVW]\d{4} \d\d:\d\d:")
+"""A line of torch's log that is no error: nothing dies of it."""
 
 
 class JobError(CedeError):
@@ -130,7 +134,8 @@ class Worker:
         assert self._log is not None  # noqa: S101  (made with the process)
         self._log.seek(0)
         text = self._log.read().decode(errors="replace")
-        lines = [line.strip() for line in text.splitlines() if line.strip()]
+        lines = [line.strip() for line in text.splitlines()]
+        lines = [line for line in lines if line and not _TOLD.match(line)]
         return lines[-1][:200] if lines else ""
 
     def stop(self) -> None:
