@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     )
     from cede.hookspec import hookimpl
     from cede.layers import current_layer, layer
+    from cede.lowering.scripted import store_once
     from cede.planning import Plan
     from cede.quant.encodings.tensor import QuantizedTensor, quantize
     from cede.quant.pt2e import quantize_program
@@ -84,6 +85,7 @@ _HOME = {
     ),
     "cede.hookspec": ("hookimpl",),
     "cede.layers": ("current_layer", "layer"),
+    "cede.lowering.scripted": ("store_once",),
     "cede.planning": ("Plan",),
     "cede.quant.encodings": ("QuantizedTensor", "quantize"),
     "cede.quant.pt2e": ("quantize_program",),
@@ -157,6 +159,7 @@ __all__ = [
     "rank_layers",
     "report",
     "run",
+    "store_once",
     "suggest_quantization",
     "verify",
     "what_if",

@@ -20,16 +20,16 @@ from cede.lowering.flows import apart
 from cede.lowering.keep import Keeping
 from cede.lowering.layouts import LayoutsMet, copied_to_plain, meeting, odd, told_meeting
 from cede.lowering.policed import policed
-from cede.lowering.preflight import insist_on_all, problems, unrunnable
+from cede.lowering.preflight import fitted, insist_on_all, problems, unrunnable
 from cede.lowering.prepare import prepared
 from cede.lowering.sizes import Place, dynamic, insist_on_dynamic
+from cede.lowering.stored import stored_by_methods, told_twice
 from cede.lowering.tags import noted, write_tags
 from cede.lowering.view import difference, shape_of, view_of
 from cede.policy import read_policy, without
 from cede.quiet import logging_kept
-from cede.reporting import Report, make_report
-from cede.settle import check_settlement
-from cede.types import Limits, Program, Settlement
+from cede.reporting import Report, make_report, require_whole
+from cede.types import Limits, Program
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from cede.host import Host
     from cede.lowering.failing import Failure
     from cede.planning import Plan
+    from cede.reporting.content import SharedConstant
     from cede.types import Finding, OpGraph
 
 
@@ -71,6 +72,7 @@ class PlanPartitioner(Partitioner):  # type: ignore[misc]
 
     Attributes:
         notes: what reviews said, beyond the plans' own warnings.
+        constants: those with several holders or copies in all methods, once they are lowered.
         plans: one a method, in order, once `partition` has run.
     """
 
@@ -101,16 +103,16 @@ class PlanPartitioner(Partitioner):  # type: ignore[misc]
             plain: whether inputs are copied to the contiguous order, else `LayoutsMet` asks for it.
         """
         super().__init__()
-        self.host, self.config, self.options = host, config, options
-        self.replay = replay
-        self.dropped = frozenset(dropped)
-        self.scout, self.retries = scout, retries
-        self.failures, self.plain = tuple(failures), plain
+        self.host, self.config, self.options, self.replay = host, config, options, replay
+        self.dropped, self.failures = frozenset(dropped), tuple(failures)
+        self.scout, self.retries, self.plain = scout, retries, plain
         self.plans: list[Plan] = []
         self.notes: list[str] = []
+        self.constants: tuple[SharedConstant, ...] | None = None
         self._asked = host.partitioners_for(config)
         self._policy = read_policy(config)
         # ExecuTorch decomposes every method before it partitions the first: one entry a method.
+        self._lowered: list[ExportedProgram] = []
         self._keepings: list[Keeping] = []
         self._decomposed: list[list[str]] = []
         self._dynamic: list[frozenset[Place]] = []
@@ -128,12 +130,13 @@ class PlanPartitioner(Partitioner):  # type: ignore[misc]
         """
         if self.plan is None or self.plan.graph is None:
             raise PlanError("no plan yet: call to_edge_transform_and_lower with this partitioner")
-        return make_report(self.plan, self.plan.graph)
+        return make_report(self.plan, self.plan.graph, stored=self.constants)
 
     def transform_for_pre_decomposition(self, exported_program: ExportedProgram) -> ExportedProgram:
         """Make borders legal; find kept ops that will be left, where that can happen."""
         if self.plans:  # a new lowering with the same partitioner
             self.plans, self._keepings, self._decomposed, self._dynamic = [], [], [], []
+            self.constants = None
         self._dynamic.append(dynamic(exported_program))
         program = prepared(copied_to_plain(exported_program) if self.plain else exported_program)
         self._keepings.append(self._keep())
@@ -165,10 +168,26 @@ class PlanPartitioner(Partitioner):  # type: ignore[misc]
     ) -> tuple[list[Any], Callable[[Node], bool] | None]:
         """Every partitioner's wishes together; after partitioning, what was kept and is fine."""
         if self.plans:
+            self._tell_stored(ep)
             kept = {op for keeping in self._keepings for op in keeping.kept.values()}
             left = kept & {aten_overload(node.target) for node in ep.graph.nodes}
             return list(left), (lambda node: False) if left else None
         return self._keepings[-1].request(ep)
+
+    def _tell_stored(self, lowered: ExportedProgram) -> None:
+        """Once every method of a script is lowered, tell which constants are stored how often."""
+        if self.retries or self.constants is not None or any(lowered is e for e in self._lowered):
+            return
+        self._lowered.append(lowered)
+        if len(self._lowered) == len(self.plans):
+            self.constants = stored_by_methods(self._lowered, self.plans)
+            self._lowered = []
+            plan, more = self.plans[-1], told_twice(self.constants, script=True)
+            self.plans[-1] = dataclasses.replace(plan, warnings=(*plan.warnings, *more))
+            if self.config.strict:
+                for plan in self.plans:
+                    assert plan.graph is not None  # noqa: S101  (each was made here)
+                    require_whole(make_report(plan, plan.graph))
 
     def partition(self, exported_program: ExportedProgram) -> PartitionResult:
         """Plan (or follow the plan) and tag."""
@@ -213,7 +232,7 @@ class PlanPartitioner(Partitioner):  # type: ignore[misc]
         if self.replay is not None:
             if retries and self.replay.fingerprint != graph.fingerprint:
                 raise LayoutsMet
-            return _fitting(self.replay, graph), ()
+            return fitted(self.replay, graph), ()
         answers = tuple(self._ask(each, graph, program) for each in self._asked)
         answers = apart(graph, without(graph, answers, barred(self.failures, graph)))
         told = (*keeping.warnings, *(failure.warning for failure in self.failures))
@@ -275,16 +294,3 @@ class PlanPartitioner(Partitioner):  # type: ignore[misc]
         )
         choosy = self.config.settle != "priority" or self._policy.filters
         return limited or choosy or len(self._asked) > 1
-
-
-def _fitting(plan: Plan, graph: OpGraph) -> Plan:
-    """A plan from elsewhere, perhaps edited by hand, with the graph that it is for."""
-    if plan.fingerprint != graph.fingerprint:
-        raise PlanError(
-            f"the plan was made for another program: its fingerprint is {plan.fingerprint[:12]}, "
-            f"this program's is {graph.fingerprint[:12]}; make a new plan"
-        )
-    settlement = Settlement(delegations=plan.delegations, losses=plan.losses)
-    if faults := check_settlement(graph, settlement):
-        raise PlanError("the plan can't be lowered: " + "; ".join(faults[:5]))
-    return dataclasses.replace(plan, graph=graph)

@@ -5,18 +5,21 @@ Policy, reviews and borders are asked one after the other, and told together.
 
 from __future__ import annotations
 
+import dataclasses
 from typing import TYPE_CHECKING, Any
 
 import torch
 from executorch.exir.passes import to_out_var_skiplist
 
-from cede.errors import LoweringError
+from cede.errors import LoweringError, PlanError
 from cede.facts.arguments import aten_overload, written_by
 from cede.lowering.custom import emittable, is_custom, out_variant, stranded
 from cede.lowering.policed import insist_on
 from cede.lowering.tags import nodes_by_id
 from cede.planning import UNASKED
 from cede.running.libraries import libraries, register
+from cede.settle import check_settlement
+from cede.types import Settlement
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -85,6 +88,19 @@ def insist_on_all(findings: Sequence[Finding], reviews: Iterable[str], lost: Seq
         policy = [given.message for given in findings if given.severity == "error"]
         raise LoweringError("\n".join([*policy, *others]))
     insist_on(findings)
+
+
+def fitted(plan: Plan, graph: OpGraph) -> Plan:
+    """A plan from elsewhere, perhaps edited by hand, with the graph that it is for."""
+    if plan.fingerprint != graph.fingerprint:
+        raise PlanError(
+            f"the plan was made for another program: its fingerprint is {plan.fingerprint[:12]}, "
+            f"this program's is {graph.fingerprint[:12]}; make a new plan"
+        )
+    settlement = Settlement(delegations=plan.delegations, losses=plan.losses)
+    if faults := check_settlement(graph, settlement):
+        raise PlanError("the plan can't be lowered: " + "; ".join(faults[:5]))
+    return dataclasses.replace(plan, graph=graph)
 
 
 def _flows(plan: Plan, graph: OpGraph) -> list[str]:

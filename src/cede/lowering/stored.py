@@ -9,6 +9,7 @@ import torch
 from executorch.exir.lowered_backend_module import LoweredBackendModule
 
 from cede.constants import constants, value_of
+from cede.lowering.copies import PROGRAM, Places, of_emitted
 from cede.reporting.content import SharedConstant
 from cede.reporting.tables import quantity
 from cede.running.single import given_to
@@ -27,8 +28,6 @@ LEAST = 64
 
 TOLD = 4096
 """Bytes in further copies that are worth a warning."""
-
-PROGRAM = "the program"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,13 +58,45 @@ def stored(
         once: whether named data that equals a constant of the program lies over it.
     """
     delegates = dict(_delegates(edge, plan))
-    file = _File(executorch, delegates, once)
+    held = [*_held(edge, delegates, _names(source))]
+    return _several(held, of_emitted(executorch, delegates, once), graph)
+
+
+def stored_by_methods(
+    edges: Sequence[ExportedProgram], plans: Sequence[Plan]
+) -> tuple[SharedConstant, ...]:
+    """As `stored`, of the methods of a program that ExecuTorch's own steps will emit.
+
+    Args:
+        edges: the edge programs with their delegates, one a method.
+        plans: one for each; the facts of the last one tell the ops that read a constant.
+    """
+    held: list[_Held] = []
+    delegates: dict[str, LoweredBackendModule] = {}
+    for number, (edge, plan) in enumerate(zip(edges, plans, strict=True), 1):
+        where = f"method {number} " if len(edges) > 1 else ""
+        own = {f"{where}{id}": module for id, module in _delegates(edge, plan)}
+        written = {target for target in edge.graph_signature.buffers_to_mutate.values()}
+        held += [each for each in _held(edge, own, _names(edge)) if each.name not in written]
+        delegates |= own
+    stores = [module.named_data_store_output for module in delegates.values()]
+    places = Places(
+        delegates,
+        [_raw(each.value) for each in held if each.holder == PROGRAM],
+        named=[data for store in stores if store is not None for data in store.buffers],
+    )
+    graph = plans[-1].graph
+    assert graph is not None  # noqa: S101  (a plan made by a partitioner has its graph)
+    return _several(held, places, graph)
+
+
+def _several(all_held: list[_Held], places: Places, graph: OpGraph) -> tuple[SharedConstant, ...]:
     found = []
-    for group in _equal([*_held(edge, delegates, _names(source))]):
+    for group in _equal(all_held):
         raw = _raw(group[0].value)
         names = tuple(dict.fromkeys(held.name for held in group))
         holders = tuple(dict.fromkeys(held.holder for held in group))
-        copies, sure = file.copies(raw, holders)
+        copies, sure = places.copies(raw, holders)
         if len(holders) < 2 and copies < 2 and sure:
             continue
         found.append(
@@ -103,8 +134,13 @@ def told_views(source: ExportedProgram) -> tuple[str, ...]:
     return tuple(lines)
 
 
-def told_twice(found: Sequence[SharedConstant]) -> tuple[str, ...]:
-    """A warning where copies that are known take more than a little."""
+def told_twice(found: Sequence[SharedConstant], script: bool = False) -> tuple[str, ...]:
+    """A warning where copies that are known take more than a little.
+
+    Args:
+        found: what `stored` gave.
+        script: whether an export script emits the program by ExecuTorch's own steps.
+    """
     twice = [one for one in found if one.copies is not None and one.copies > 1]
     extra = sum(one.extra_bytes for one in twice)
     if extra < TOLD:
@@ -117,89 +153,9 @@ def told_twice(found: Sequence[SharedConstant]) -> tuple[str, ...]:
         f"{quantity(extra, 'B')} of constants are stored more than once: {first}{more}. Give their"
         " readers to one backend that writes named data, or to one delegate."
     )
+    if script and any(PROGRAM in one.holders for one in twice):
+        text += " Between a delegate and ops outside, cede.store_once(program) leaves one of both."
     return (text,)
-
-
-class _File:
-    """Where the bytes of constants lie in an emitted program."""
-
-    def __init__(
-        self,
-        executorch: ExecutorchProgramManager,
-        delegates: dict[str, LoweredBackendModule],
-        once: bool,
-    ) -> None:
-        emitted, named = executorch._emitter_output, executorch._named_data
-        inside = [each.storage for each in emitted.program.constant_buffer]
-        outside = list(emitted.external_constant_buffer or ())
-        self._constants = _by_size([*inside, *outside])
-        self._initial = _by_size([each.storage for each in emitted.mutable_data or ()])
-        self._named = _by_size(list(named.buffers) if named is not None else [])
-        self._payloads = {
-            holder: bytes(module.processed_bytes) for holder, module in delegates.items()
-        }
-        self._delegates, self._once = delegates, once
-
-    def copies(self, raw: bytes, holders: Sequence[str]) -> tuple[int, bool]:
-        """How often a constant is stored for its holders, and whether that is certain.
-
-        Some compilers store a form of their own, which is not found.
-        """
-        size = len(raw)
-        plain = PROGRAM in holders and raw in self._constants.get(size, ())
-        initial = PROGRAM in holders and raw in self._initial.get(size, ())
-        named = raw in self._named.get(size, ())
-        payloads, other = self._in_payloads(raw, holders)
-        sure = not other or named or bool(self._common(other, size))
-        # named data that equals a constant of the program lies over it
-        beside = other and not (named and plain and self._once)
-        return int(plain) + int(initial) + payloads + int(bool(beside)), sure
-
-    def _in_payloads(self, raw: bytes, holders: Sequence[str]) -> tuple[int, list[str]]:
-        """How often it lies in their payloads, and the delegates that have it elsewhere."""
-        found, other = 0, []
-        seen: set[bytes] = set()
-        for holder in holders:
-            payload = self._payloads.get(holder)
-            if payload is None:
-                continue
-            often = _count(payload, raw)
-            if not often:
-                other.append(holder)
-            elif payload not in seen:  # equal payloads are stored once
-                seen.add(payload)
-                found += often
-        return found, other
-
-    def _common(self, holders: Sequence[str], size: int) -> set[str]:
-        """Keys of named data of that size that all of these delegates have: the same, laid out."""
-        keys = [
-            {
-                key
-                for key, entry in store.pte_data.items()
-                if len(store.buffers[entry.buffer_index]) == size
-            }
-            if (store := self._delegates[holder].named_data_store_output) is not None
-            else set()
-            for holder in holders
-        ]
-        return set.intersection(*keys)
-
-
-def _count(payload: bytes, raw: bytes) -> int:
-    if len(payload) < len(raw):
-        return 0
-    if raw.count(raw[:1]) == len(raw):  # any run of zeros has it many times
-        return int(raw in payload)
-    return payload.count(raw)
-
-
-def _by_size(blobs: list[Any]) -> dict[int, list[bytes]]:
-    found: dict[int, list[bytes]] = {}
-    for blob in blobs:
-        if isinstance(blob, bytes):
-            found.setdefault(len(blob), []).append(blob)
-    return found
 
 
 def _delegates(edge: ExportedProgram, plan: Plan) -> Iterator[tuple[str, LoweredBackendModule]]:
