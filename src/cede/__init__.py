@@ -34,11 +34,11 @@ if TYPE_CHECKING:
     )
     from cede.hookspec import hookimpl
     from cede.layers import current_layer, layer
-    from cede.lowering.scripted import store_once
     from cede.planning import Plan
     from cede.quant.encodings.tensor import QuantizedTensor, quantize
     from cede.quant.pt2e import quantize_program
     from cede.quantizing import quantize_model, rank_layers, suggest_quantization
+    from cede.scripted import store_once
     from cede.types import (
         Availability,
         Backend,
@@ -85,11 +85,11 @@ _HOME = {
     ),
     "cede.hookspec": ("hookimpl",),
     "cede.layers": ("current_layer", "layer"),
-    "cede.lowering.scripted": ("store_once",),
     "cede.planning": ("Plan",),
     "cede.quant.encodings": ("QuantizedTensor", "quantize"),
     "cede.quant.pt2e": ("quantize_program",),
     "cede.quantizing": ("quantize_model", "rank_layers", "suggest_quantization"),
+    "cede.scripted": ("store_once",),
     "cede.types": (
         "Availability",
         "Backend",

@@ -1,15 +1,15 @@
 """Operators beyond Core ATen, which ExecuTorch's verifier would stop at, one at a time.
 
 They are offered to backends as all others are. Those that are left need an out variant, which
-`preflight.py` looks for, and a kernel, which the runtime may lack.
+`preflight.py` looks for, and a kernel, which the runtime may lack: both are told of all at once.
 """
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, TypeVar
 
 import torch
+from executorch.exir.dialects.edge._ops import EdgeOpOverload
 
 from cede.lowering.layouts import LayoutsMet
 from cede.lowering.sizes import compile_config
@@ -22,32 +22,39 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_NAMED = re.compile(r"Operator torch\._ops\.aten\.(\w+)\.(\w+) is not in Core ATen opset")
-"""What the verifier says (`exir/verification/verifier.py`, 1.5.1)."""
+
+class BeyondCore:
+    """Equals every ATen operator that is not in Core ATen.
+
+    The verifier asks whether an operator is in its list of exceptions
+    (`exir/verification/verifier.py`, 1.5.1).
+    """
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, torch._ops.OpOverload) or isinstance(other, EdgeOpOverload):
+            return self is other
+        core = torch.Tag.core in other.tags or torch.Tag.view_copy in other.tags
+        return other.namespace == "aten" and not core
+
+    def __hash__(self) -> int:
+        return hash(BeyondCore)
 
 
 def let_through(program: ExportedProgram, convert: Callable[[EdgeCompileConfig, bool], T]) -> T:
-    """Convert a program, again with each operator that the verifier stops at let through.
+    """Convert a program whose operators beyond Core ATen the verifier lets through.
 
     Args:
         program: from `torch.export.export`.
-        convert: converts it; what it raises is raised, but for such a stop and `LayoutsMet`. Its
-            second argument is whether inputs are copied to the contiguous order.
+        convert: converts it; what it raises is raised, but for `LayoutsMet`, after which it is
+            called again. Its second argument is whether inputs are copied to the contiguous order.
     """
-    allowed: list[torch._ops.OpOverload] = []
-    plain = False
-    while True:
-        settings = compile_config(program)
-        settings._core_aten_ops_exception_list = list(allowed)
-        try:
-            return convert(settings, plain)
-        except LayoutsMet:
-            plain = True
-        except Exception as error:
-            found = _NAMED.search(str(error))
-            if found is None:
-                raise
-            overload = getattr(getattr(torch.ops.aten, found[1]), found[2])
-            if overload in allowed:
-                raise
-            allowed.append(overload)
+    try:
+        return convert(_settings(program), False)
+    except LayoutsMet:
+        return convert(_settings(program), True)
+
+
+def _settings(program: ExportedProgram) -> EdgeCompileConfig:
+    settings = compile_config(program)
+    settings._core_aten_ops_exception_list = [BeyondCore()]
+    return settings

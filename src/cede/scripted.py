@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from cede.lowering.inside_executorch import once, unknown_version
-
 if TYPE_CHECKING:
     from executorch.exir import ExecutorchProgramManager
 
@@ -25,4 +23,6 @@ def store_once(program: ExecutorchProgramManager) -> int:
     Returns:
         How many bytes of it are gone; 0 with versions of ExecuTorch that cede does not know.
     """
+    from cede.lowering.inside_executorch import once, unknown_version
+
     return 0 if unknown_version() else once.store_once(program)
