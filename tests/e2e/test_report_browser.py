@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+import subprocess
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -9,7 +13,6 @@ from tests.unit.report_pages import large
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from pathlib import Path
 
     from playwright.sync_api import Browser, Page
 
@@ -38,6 +41,7 @@ def opened(browser: Browser, tmp_path: Path) -> Iterator[Callable[[int], Page]]:
     assert [url for url in requests if not url.startswith((tmp_path.as_uri(), "data:"))] == []
 
 
+CI_BROWSER = Path(__file__).parents[2] / ".ci/browser"
 IN_VIEW = """() => {
     const { top } = document.getElementById('status').getBoundingClientRect();
     return top >= 0 && top < innerHeight;
@@ -193,3 +197,30 @@ def test_ten_thousand_ops(opened: Callable[[int], Page]) -> None:
     before = page.evaluate("cede.graph.draws")
     page.mouse.wheel(0, -400)
     page.wait_for_function("before => cede.graph.draws > before", arg=before)
+
+
+@pytest.mark.slow
+def test_the_browser_that_ci_takes_from_npm(browser: Browser, tmp_path: Path) -> None:
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    for name in ("bash", "env", "node", "npm", "sh"):
+        found = shutil.which(name)
+        if found is None:
+            pytest.skip(f"there is no {name}")
+        (programs / name).symlink_to(found)
+    script = f"set -euo pipefail\n. {CI_BROWSER}\ntype -p chromium"
+    done = subprocess.run(
+        ["bash", "-c", script],
+        env={**os.environ, "PATH": str(programs)},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    program = done.stdout.splitlines()[-1]
+    assert program == str(tmp_path / "build/browser/chromium"), done.stdout
+    other = browser.browser_type.launch(executable_path=program, args=["--no-sandbox"])
+    page = other.new_page()
+    page.goto("data:text/html,<title>here</title>")
+    assert page.title() == "here"
+    other.close()
