@@ -15,6 +15,7 @@ from click.testing import CliRunner
 from executorch.exir._serialize.data_serializer import DataEntry, DataPayload
 from executorch.exir.tensor_layout import TensorLayout
 from executorch.extension.flat_tensor.serialize.serialize import FlatTensorSerializer
+from safetensors.torch import load_file, save_file
 from torch.nn.functional import cross_entropy
 
 import cede
@@ -80,6 +81,8 @@ def test_two_layers_are_exported_and_generate(cut: Path, tmp_path: Path) -> None
     assert done.exit_code == 0, done.output
     assert "Ops left, by reason" in done.stdout
     assert "in 4 delegates" in done.stdout  # one a layer, and two around the last token
+    assert "Total delegated subgraphs: 4\nNumber of delegated nodes: " in done.stdout
+    assert re.search(r"aten_linear_default +\d+  xnnpack    layers.0-1, norm, output", done.stdout)
     assert "get_eos_ids is [2]" in done.stderr
     assert (tmp_path / "cut.report.md").is_file()
 
@@ -141,7 +144,7 @@ def test_a_program_says_what_it_was_told_to(tmp_path: Path) -> None:
 
 
 def kinds() -> dict[str, Any]:
-    from transformers import LlamaConfig, Phi3Config, Qwen2Config, Qwen3Config
+    import transformers as hub
 
     sizes: dict[str, Any] = {
         "hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 2,
@@ -150,28 +153,104 @@ def kinds() -> dict[str, Any]:
     }  # fmt: skip
     scaled = {"rope_type": "llama3", "rope_theta": 5e5, "factor": 32.0, "low_freq_factor": 1.0,
               "high_freq_factor": 4.0, "original_max_position_embeddings": 8192}  # fmt: skip
+    long = {"rope_type": "longrope", "rope_theta": 1e4, "partial_rotary_factor": 0.75,
+            "short_factor": [1.0, 1.1, 1.2, 1.3, 1.4, 1.5], "long_factor": [2.0] * 6,
+            "factor": 4.0, "original_max_position_embeddings": 128}  # fmt: skip
+    linear = {"layer_types": ["linear_attention", "full_attention"], "linear_num_key_heads": 2,
+              "linear_num_value_heads": 4, "linear_key_head_dim": 8,
+              "linear_value_head_dim": 8}  # fmt: skip
     return {
-        "llama": LlamaConfig(**sizes),
-        "llama3": LlamaConfig(**sizes, rope_parameters=scaled, tie_word_embeddings=True),
-        "qwen2": Qwen2Config(**sizes),
-        "qwen3": Qwen3Config(**sizes, head_dim=32),
-        "phi3": Phi3Config(**sizes),
-    }
+        "llama": hub.LlamaConfig(**sizes),
+        "llama3": hub.LlamaConfig(**sizes, rope_parameters=scaled, tie_word_embeddings=True),
+        "mistral": hub.MistralConfig(**sizes, sliding_window=None),
+        "qwen2": hub.Qwen2Config(**sizes),
+        "qwen3": hub.Qwen3Config(**sizes, head_dim=32),
+        "qwen3_5": hub.Qwen3_5TextConfig(**sizes, head_dim=16, **linear),
+        "phi3": hub.Phi3Config(**sizes),
+        "phi4": hub.Phi3Config(
+            **{**sizes, "max_position_embeddings": 512}, rope_parameters=long,
+            original_max_position_embeddings=128, tie_word_embeddings=True,
+        ),
+        "lfm2": hub.Lfm2Config(**sizes, layer_types=["conv", "full_attention"]),
+    }  # fmt: skip
 
 
-@pytest.mark.parametrize("kind", ["llama", "llama3", "qwen2", "qwen3", "phi3"])
-def test_a_folder_of_hugging_face_is_the_same_model(kind: str, tmp_path: Path) -> None:
+def saved(kind: str, folder: Path, **more: Any) -> torch.nn.Module:
+    """A small model of Hugging Face, saved to a folder."""
     from transformers import AutoModelForCausalLM
 
     torch.manual_seed(0)
     theirs = AutoModelForCausalLM.from_config(kinds()[kind]).eval()
     for parameter in theirs.parameters():
         torch.nn.init.normal_(parameter, std=0.3)
-    theirs.save_pretrained(tmp_path)
-    ours = eager([f"base.checkpoint={tmp_path}", *FLOAT])
+    theirs.save_pretrained(folder, **more)
+    assert isinstance(theirs, torch.nn.Module)
+    return theirs
+
+
+@pytest.mark.parametrize(
+    "kind",
+    ["llama", "llama3", "mistral", "qwen2", "qwen3", "qwen3_5", "phi3", "phi4", "lfm2"],
+)
+def test_a_folder_of_hugging_face_is_the_same_model(kind: str, tmp_path: Path) -> None:
+    theirs = saved(kind, tmp_path)
+    ours = eager([f"base.checkpoint={tmp_path}", *FLOAT, "export.max_context_length=128"])
     ids = torch.randint(0, 128, (1, 11))
     with torch.no_grad():
         assert distance(ours(ids), theirs(ids).logits) < 1e-4
+
+
+def test_files_of_hugging_face_may_be_one_or_several(tmp_path: Path) -> None:
+    shards, whole = tmp_path / "shards", tmp_path / "whole"
+    saved("llama", shards, max_shard_size="50KB")
+    saved("llama", whole)
+    assert len(list(shards.glob("*.safetensors"))) > 1
+    ids = torch.randint(0, 128, (1, 5))
+    with torch.no_grad():
+        one, two, three = (
+            eager([f"base.checkpoint={path}", *FLOAT])(ids)
+            for path in (shards, whole, whole / "model.safetensors")
+        )
+    assert torch.equal(one, two)
+    assert torch.equal(one, three)
+
+
+def test_what_a_folder_has_and_the_transformer_lacks_is_told(tmp_path: Path) -> None:
+    saved("llama", tmp_path)
+    config = json.loads((tmp_path / "config.json").read_text())
+    given = ["base.checkpoint=" + str(tmp_path), *FLOAT]
+
+    def told(error: type[Exception], **changes: Any) -> str:
+        (tmp_path / "config.json").write_text(json.dumps(config | changes))
+        with pytest.raises(error) as raised:
+            prepare(load_settings("smollm2-8da4w", given))
+        return str(raised.value)
+
+    assert "hidden_act gelu can't be converted" in told(CheckpointError, hidden_act="gelu")
+    assert "model_type gemma can't be converted" in told(CheckpointError, model_type="gemma")
+    said = told(ConfigError, model_type="mistral", sliding_window=64)
+    assert "is 512, but attention of this model looks back 64 tokens" in said
+    state = load_file(tmp_path / "model.safetensors")
+    state["model.layers.0.self_attn.o_proj.bias"] = torch.ones(64)
+    save_file(state, tmp_path / "model.safetensors")
+    said = told(ConfigError)
+    assert "the transformer has no place for layers.0.attention.wo.bias" in said
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["phi4", "lfm2", "qwen3_5"])
+def test_the_state_and_the_split_weights_of_a_model_are_right(kind: str, tmp_path: Path) -> None:
+    theirs = saved(kind, tmp_path)
+    given = [f"base.checkpoint={tmp_path}", *FLOAT[:3], "export.max_context_length=128",
+             f"export.output_name={tmp_path / 'model.pte'}"]  # fmt: skip
+    made = export_llm(load_settings("smollm2-8da4w", given))
+    ids = torch.randint(0, 128, (1, 11))
+    with torch.no_grad():
+        [wanted] = theirs(ids).logits
+    program = LlmProgram(made.path)
+    assert distance(logits_of(program, ids[0].tolist()), wanted) < 1e-4
+    program.reset()
+    assert distance(program.prefill(ids[0].tolist())[0], wanted[-1]) < 1e-4
 
 
 def test_a_checkpoint_of_torch_and_what_does_not_fit(tmp_path: Path) -> None:
@@ -213,7 +292,8 @@ OPTIONS = {
     "static": ["model.enable_dynamic_shape=false"],
     "quantized cache": ["model.quantize_kv_cache=true"],
     "rings": ["model.local_global_attention=[0,4]"],
-    "sink": ["model.use_attention_sink='2,6'"],
+    "sink": ["model.use_attention_sink='2,7'"],
+    "weights apart": ["export.foundation_weights_file=foundation"],
 }
 
 
@@ -226,10 +306,11 @@ def test_an_option_computes_as_eager_does(name: str, tmp_path: Path) -> None:
     given = ["base.checkpoint=null", "base.random_weights=true", f"base.params={params}",
              "export.max_seq_length=8", "export.max_context_length=32", *FLOAT[:3],
              f"export.output_name={tmp_path / 'tiny.pte'}", *OPTIONS[name]]  # fmt: skip
-    made = export_llm(load_settings("smollm2-8da4w", given))
+    settings = load_settings("smollm2-8da4w", given)
+    made = export_llm(settings)
     model = eager(given)
     ids = torch.randint(0, 128, (12,), generator=torch.Generator().manual_seed(1)).tolist()
-    program = LlmProgram(made.path)
+    program = LlmProgram(made.path, settings.weights)
     with torch.no_grad():
         if program.cached:
             wanted = [model(torch.tensor([[token]]), {"input_pos": torch.tensor([i])}).reshape(-1)

@@ -86,6 +86,9 @@ def test_every_problem_is_in_one_error_with_its_path(tmp_path: Path) -> None:
         ({"base": {**RANDOM, "model_class": "bert"}}, "base.model_class: got 'bert'"),
         ({"base": {**RANDOM, "tokenizer_path": "/nope"}}, "base.tokenizer_path: /nope: no such"),
         ({"backend": {"xnnpack": {"enable": True}}}, "backend.xnnpack.enable: unknown key; did"),
+        ({"cede": {"report": "report.pdf"}}, "cede.report: report.pdf: end it with one of"),
+        ({"base": {**RANDOM, "preq_group_size": 64}}, "base.preq_group_size: is of no use"),
+        ({"export": {"foundation_weights_file": "a/b"}}, "export.foundation_weights_file: is"),
         ({"backend": {}}, "backend: none is enabled; enable one of xnnpack"),
         ({"cede": {"backends": ["xnnpac"]}}, "cede.backends: unknown backend xnnpac"),
         ({"cede": {"backends": ["reference"]}, "backend": {"xnnpack": {"enabled": True}}},
@@ -100,6 +103,9 @@ def test_a_problem(tmp_path: Path, sections: dict[str, Any], line: str) -> None:
     ("params", "line"),
     [
         ({"dim": 10, "n_heads": 3}, "dim 10 is no multiple of n_heads 3"),
+        ({"dim": "big"}, "dim is 'big'; give a whole number above 0"),
+        ({"n_layers": -1}, "n_layers is -1; give a whole number above 0"),
+        ({"head_dim": 15}, "heads of 15 values can't be rotated"),
         ({"n_heads": 8, "n_kv_heads": 3}, "n_heads 8 is no multiple of n_kv_heads 3"),
         ({"n_head": 8}, "unknown key n_head; did you mean n_heads?"),
         ({"use_kv_cache": True}, "use_kv_cache: the config says it"),
@@ -132,6 +138,24 @@ def test_what_the_file_says_arrives(tmp_path: Path) -> None:
     assert made.config.quantize.group_size == 128  # the default of export_llm
     assert made.metadata == {"get_bos_id": 1, "get_eos_ids": [2, 7]}
     assert (made.output, made.report) == (tmp_path / "tiny.pte", tmp_path / "tiny.report.md")
+
+
+def test_weights_go_to_a_file_of_their_own(tmp_path: Path) -> None:
+    given = [*ON, f"export.output_name={tmp_path / 'a.pte'}"]
+    path = file(tmp_path, base=RANDOM)
+    assert load_settings(path, given).weights is None
+    made = load_settings(path, [*given, "export.foundation_weights_file=base"])
+    assert (made.weights, made.config.lowering.external_weights) == (tmp_path / "base.ptd", True)
+    made = load_settings(path, [*given, "cede.lowering.external_weights=true"])
+    assert made.weights == tmp_path / "a.ptd"
+
+
+def test_backends_get_what_executorch_would_give_them(tmp_path: Path) -> None:
+    core = {"coreml": {"enabled": True, "ios": 18}}
+    made = load_settings(file(tmp_path, base=RANDOM, backend=core))
+    assert made.config.options == {
+        "coreml": {"compute_unit": "cpu_only", "minimum_deployment_target": "iOS18"}
+    }
 
 
 def test_paths_of_the_section_are_relative_to_the_file(tmp_path: Path) -> None:

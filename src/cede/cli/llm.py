@@ -40,8 +40,7 @@ def export_llm(overrides: tuple[str, ...], config: str, strict: bool, quiet: boo
 
     asked = (*overrides, "cede.strict=true") if strict else overrides
     settings = load_settings(config, asked)
-    weights = options.weights_of(settings.output, None, settings.config)
-    options.writable(settings.output, weights, settings.report)
+    options.writable(settings.output, settings.weights, settings.report)
     if not quiet:
         warn(settings.notes)
     with Steps(STEPS, quiet) as steps:
@@ -55,6 +54,8 @@ def _insist(settings: LlmSettings, lowered: Lowered) -> None:
 
 
 def _tell(done: Exported, told: tuple[str, ...], verbose: bool) -> None:
+    from cede.reporting.delegation import delegation
+
     for note in done.notes:
         if note not in told:
             click.echo(f"note: {note}", err=True)
@@ -66,6 +67,7 @@ def _tell(done: Exported, told: tuple[str, ...], verbose: bool) -> None:
     warn((*done.lowered.plan.warnings, *done.lowered.warnings))
     report = done.lowered.report()
     if verbose:
+        click.echo(delegation(report, options.width()))
         click.echo(report.summary(options.width()), nl=False)
     click.echo(f"{done.path}: {report.verdict}")
     if done.report is not None:

@@ -9,10 +9,11 @@ from cede.config.fit import Problems
 from cede.errors import ConfigError
 from cede.llm.calls import calls_with
 from cede.llm.delegates import products
+from cede.llm.fits import context_fits, fits
 from cede.llm.metadata import facts_of, from_tokenizer, metadata_problems
 from cede.llm.models import checkpoint_path, params_of
 from cede.llm.upstream import quiet, rewritten, transformer, with_attention_sink
-from cede.llm.weights import LAYOUT, TIED, Weights, read_weights
+from cede.llm.weights import LAYOUT, Weights, read_weights
 from cede.model import Model
 
 if TYPE_CHECKING:
@@ -74,7 +75,8 @@ def prepare(settings: LlmSettings) -> Prepared:
     module = _module(llm, params)
     notes: list[str] = []
     if weights is not None:
-        _fits(module, weights, problems, notes)
+        fits(module, weights, params, problems, notes)
+    context_fits(weights, params, llm, problems, notes)
     _groups(module, settings, problems)
     tokenizer, source = _tokenizer(settings, weights, problems)
     if tokenizer is None and _fits_scales(settings):
@@ -179,34 +181,6 @@ def _module(llm: Any, params: Mapping[str, Any]) -> torch.nn.Module:
             sink, window = map(int, llm.model.use_attention_sink.split(","))
             made = with_attention_sink(made, whole, sink, window)
     return made
-
-
-def _fits(module: torch.nn.Module, weights: Weights, problems: Problems, notes: list[str]) -> None:
-    """Add tensors that are missing or have another shape; note those of no use."""
-    wanted = {name: tuple(value.shape) for name, value in module.named_parameters()}
-    shapes = {name: tuple(value.shape) for name, value in weights.tensors.items()}
-    if TIED[1] in shapes:
-        shapes.setdefault(TIED[0], shapes[TIED[1]])
-    missing = [name for name in wanted if name not in shapes]
-    if missing:
-        problems.add("base.checkpoint", f"lacks {len(missing)} tensors: {_some(missing)}")
-    for name in wanted.keys() & shapes.keys():
-        if wanted[name] != shapes[name]:
-            problems.add(
-                "base.checkpoint",
-                f"{name} is {list(shapes[name])}, but the params make it {list(wanted[name])}",
-            )
-    known = {*wanted, *(name for name, _ in module.named_buffers())}
-    unused = [*weights.unknown, *(name for name in shapes if name not in known)]
-    deeper = [name for name in unused if name.startswith("layers.") and name not in weights.unknown]
-    if deeper:
-        problems.add("base.params", f"the checkpoint has more than n_layers: {_some(deeper)}")
-    elif unused:
-        notes.append(f"left in the checkpoint: {_some(unused)}")
-
-
-def _some(names: list[str]) -> str:
-    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if names[3:] else "")
 
 
 def _groups(module: torch.nn.Module, settings: LlmSettings, problems: Problems) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -32,11 +32,10 @@ CANT: Mapping[str, str] = {
     "model.static_quantize_kv_cache": f"{LATER}, or take quantize_kv_cache",
     "model.use_moe_quantized_op": LATER,
     "export.so_library": "import the library in a plugin (cede.plugins.files)",
-    "export.foundation_weights_file": LATER,
-    "export.lora_weights_file": LATER,
+    "export.lora_weights_file": MERGE,
     "debug.profile_memory": "the report has the memory that the program plans: debug.verbose",
     "debug.profile_path": "run `python -m cProfile -m cede export-llm ...`",
-    "debug.generate_etrecord": LATER,
+    "debug.generate_etrecord": "the report has what it would tell of delegates: debug.verbose",
     "multimethod.methods": LATER,
     "multimethod.share_mutable_buffers": LATER,
     "quantization.use_spin_quant": LATER,
@@ -48,6 +47,13 @@ CANT: Mapping[str, str] = {
     "backend.torchao.use_torchao_kernels_tied_embedding": "torchao's kernels are built for Arm",
 }
 """Paths whose values can't differ from their defaults, with what to do instead."""
+
+UNUSED: Mapping[str, str] = {
+    "base.preq_group_size": "base.preq_mode",
+    "base.preq_embedding_quantize": "base.preq_mode",
+    "model.static_quantize_kv_cache_scale": "model.static_quantize_kv_cache",
+}
+"""Paths whose values mean nothing without another one."""
 
 SHORTEST = 4
 """Of `export.max_seq_length` with a dynamic shape: one more than the tokens of the example."""
@@ -76,9 +82,13 @@ def check(llm: Any, config: Config, values: Mapping[str, Any], problems: Problem
     _sizes(llm, problems)
     _attention(llm, problems)
     _output(llm, problems)
+    _weights(llm, problems)
+    _unused(llm, problems)
     check_model(llm.base, problems)
     config = numbers_of(llm, config, problems, notes, values.get("quantization") or {})
     config = backends_of(llm, config, problems, notes)
+    if llm.export.foundation_weights_file:
+        config = replace(config, lowering=replace(config.lowering, external_weights=True))
     metadata = read_metadata(llm.base.metadata, problems)
     return Found(config=config, metadata=metadata, notes=notes)
 
@@ -154,6 +164,23 @@ def _output(llm: Any, problems: Problems) -> None:
         problems.add(path, f"the folder {folder} does not exist")
     elif name.endswith(".pte") and Path(name).is_dir():
         problems.add("export.output_name", f"{name} is a folder; give a file to write")
+
+
+def _weights(llm: Any, problems: Problems) -> None:
+    name = llm.export.foundation_weights_file
+    if name and Path(name).name != name:
+        problems.add(
+            "export.foundation_weights_file",
+            f"is {name!r}; give a name, for a file beside the .pte",
+        )
+
+
+def _unused(llm: Any, problems: Problems) -> None:
+    """Add what is given and read by nobody, since what it belongs to is off."""
+    plain = type(llm)()
+    for path, owner in UNUSED.items():
+        if _at(llm, path) != _at(plain, path) and not _at(llm, owner):
+            problems.add(path, f"is of no use without {owner}")
 
 
 def _at(value: Any, path: str) -> Any:

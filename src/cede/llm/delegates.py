@@ -80,10 +80,12 @@ def _options(
         if each.name in known.get("told", {}):
             if value != known["told"][each.name]["unless"]:
                 notes.append(f"{path}: {known['told'][each.name]['note']}")
-        elif value == getattr(plain, each.name):
+        elif value == getattr(plain, each.name) and each.name not in known.get("always", ()):
             continue
         elif each.name in known.get("options", {}):
-            made[known["options"][each.name]] = value.value if isinstance(value, Enum) else value
+            plain_value = value.value if isinstance(value, Enum) else value
+            form = known.get("forms", {}).get(each.name)
+            made[known["options"][each.name]] = form.format(value) if form else plain_value
         else:
             problems.add(path, f"can't be had; cede's options are cede.options.{name}")
     return made

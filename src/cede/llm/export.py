@@ -66,8 +66,6 @@ def export_llm(
     """
     step = step or (lambda _: nullcontext())
     settings = settings if isinstance(settings, LlmSettings) else load_settings(settings)
-    if settings.report is not None:
-        form_of(settings.report, "cede.report: ")  # told before any work
     prepared, model, program = _exported(settings, step)
     lowered, path = None, settings.output
     if settings.llm.export.export_only:
@@ -116,7 +114,7 @@ def _write(lowered: Lowered, settings: LlmSettings, model: Model) -> None:
     if settings.report is not None:
         report = replace(lowered.report(), quantization=model.quantization)
         write_whole(settings.report, formed(report, form_of(settings.report)).encode())
-    lowered.save(settings.output)
+    lowered.save(settings.output, settings.weights if lowered.weights else None)
 
 
 def exported(model: Model) -> ExportedProgram:

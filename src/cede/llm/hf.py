@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import re
 from typing import TYPE_CHECKING, Any
 
 from cede.errors import CheckpointError
+from cede.llm.hf_config import params_of_config, read_config, window_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -22,28 +22,25 @@ NAMES = {
     "mlp.gate_proj": "feed_forward.w1", "mlp.down_proj": "feed_forward.w2",
     "mlp.up_proj": "feed_forward.w3", "input_layernorm": "attention_norm",
     "post_attention_layernorm": "ffn_norm",
+    # LFM2: short convolutions between layers of attention
+    "model.embedding_norm": "norm", "operator_norm": "attention_norm", "ffn_norm": "ffn_norm",
+    "self_attn.out_proj": "attention.wo", "self_attn.q_layernorm": "attention.q_norm_fn",
+    "self_attn.k_layernorm": "attention.k_norm_fn", "feed_forward.w1": "feed_forward.w1",
+    "feed_forward.w2": "feed_forward.w2", "feed_forward.w3": "feed_forward.w3",
+    "conv.conv": "conv.conv", "conv.out_proj": "conv.out_proj",
+    # Qwen3.5: linear attention between layers of attention
+    **{f"linear_attn.{name}": f"attention.{name}" for name in (
+        "in_proj_qkv", "in_proj_z", "in_proj_b", "in_proj_a", "conv1d", "norm", "out_proj",
+        "dt_bias", "A_log")},
 }  # fmt: skip
-"""`modeling_llama.py` of transformers to `llama_transformer.py`."""
+"""`modeling_llama.py`, `modeling_lfm2.py` and `modeling_qwen3_5.py` of transformers to
+`llama_transformer.py`."""
 
-PARAMS = {
-    "hidden_size": "dim", "intermediate_size": "hidden_dim", "num_hidden_layers": "n_layers",
-    "num_attention_heads": "n_heads", "num_key_value_heads": "n_kv_heads", "head_dim": "head_dim",
-    "rms_norm_eps": "norm_eps", "vocab_size": "vocab_size",
-}  # fmt: skip
-KINDS: Mapping[str, Mapping[str, Any]] = {
-    "llama": {"use_hf_rope": False},
-    "qwen2": {"use_hf_rope": True, "attention_qkv_bias": True},
-    "qwen3": {"use_hf_rope": True, "use_qk_norm": True, "qk_norm_before_rope": True},
-    "phi3": {"use_hf_rope": True},
-}
-"""Kinds of model that can be converted. Llama's q and k are put in Meta's order, since only there
-the transformer has the scaled rope of Llama 3.1."""
-
-Found = tuple[dict[str, Any], dict[str, "Tensor"], tuple[str, ...]]
+Found = tuple[dict[str, Any], dict[str, "Tensor"], tuple[str, ...], int | None]
 
 
 def from_folder(folder: Path, file: Path | None = None) -> Found:
-    """Params, tensors by the transformer's names, and names that mean nothing to it.
+    """Params, tensors by the transformer's names, names that mean nothing to it, and its window.
 
     Args:
         folder: with `config.json`.
@@ -52,9 +49,8 @@ def from_folder(folder: Path, file: Path | None = None) -> Found:
     Raises:
         CheckpointError: files that are missing or damaged, or a model that can't be converted.
     """
-    config = _config(folder)
-    kind = str(config.get("model_type"))
-    params = _params(config, kind, folder)
+    config = read_config(folder)
+    params = params_of_config(config, folder)
     tensors: dict[str, Tensor] = {}
     unknown = []
     for name, value in _held(folder, file).items():
@@ -62,69 +58,17 @@ def from_folder(folder: Path, file: Path | None = None) -> Found:
         tensors.update(parts)
         if not parts and "rotary_emb" not in name:
             unknown.append(name)
-    if kind == "llama":
+    if config["model_type"] == "llama":
         for name in [name for name in tensors if re.search(r"attention\.w[qk]\.", name)]:
             heads = params["n_heads" if ".wq." in name else "n_kv_heads"]
             tensors[name] = in_pairs(tensors[name], heads)
-    return params, tensors, tuple(unknown)
+    return params, tensors, tuple(unknown), window_of(config)
 
 
 def in_pairs(rows: Tensor, heads: int) -> Tensor:
     """Rows [heads * size, ...] of q or k, from halves of each head to pairs beside each other."""
     split = rows.reshape(heads, 2, -1, *rows.shape[1:])
     return split.transpose(1, 2).reshape(rows.shape)
-
-
-def _config(folder: Path) -> dict[str, Any]:
-    path = folder / "config.json"
-    try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise CheckpointError(f"{path}: can't be read: {error}") from None
-    if not isinstance(found, dict) or found.get("model_type") not in KINDS:
-        kind = found.get("model_type") if isinstance(found, dict) else None
-        raise CheckpointError(
-            f"{path}: model_type {kind} can't be converted; known: {', '.join(KINDS)}"
-        )
-    return found
-
-
-def _params(config: Mapping[str, Any], kind: str, folder: Path) -> dict[str, Any]:
-    made: dict[str, Any] = {
-        new: config[old] for old, new in PARAMS.items() if config.get(old) is not None
-    }
-    lacking = [old for old, new in PARAMS.items() if new not in made]
-    if missing := [key for key in lacking if key not in ("num_key_value_heads", "head_dim")]:
-        raise CheckpointError(f"{folder / 'config.json'}: lacks {', '.join(missing)}")
-    made.setdefault("n_kv_heads", made["n_heads"])
-    rope = config.get("rope_parameters") or {}
-    scaling = config.get("rope_scaling") or rope
-    made["rope_theta"] = rope.get("rope_theta", config.get("rope_theta", 10000.0))
-    part = rope.get("partial_rotary_factor", config.get("partial_rotary_factor"))
-    if part is not None and kind == "phi3":
-        made["partial_rotary_factor"] = part
-    if config.get("attention_bias"):
-        made["attention_qkv_bias"] = True
-    return made | dict(KINDS[kind]) | _scaled(config, scaling, folder)
-
-
-def _scaled(config: Mapping[str, Any], scaling: Mapping[str, Any], folder: Path) -> dict[str, Any]:
-    kind = scaling.get("rope_type", scaling.get("type", "default"))
-    if kind == "default":
-        return {}
-    if kind == "llama3" and scaling.get("original_max_position_embeddings") == 8192:
-        return {"use_scaled_rope": True, "rope_scale_factor": int(scaling["factor"]),
-                "high_freq_factor": int(scaling["high_freq_factor"])}  # fmt: skip
-    if kind == "longrope":
-        return {
-            "rope_scaling_short_factor": scaling["short_factor"],
-            "rope_scaling_long_factor": scaling["long_factor"],
-            "original_max_position_embeddings": scaling.get(
-                "original_max_position_embeddings", config.get("original_max_position_embeddings")
-            ),
-            "max_position_embeddings": config.get("max_position_embeddings"),
-        }
-    raise CheckpointError(f"{folder / 'config.json'}: the rope scaling {kind} can't be converted")
 
 
 def _held(folder: Path, file: Path | None) -> dict[str, Tensor]:
@@ -143,7 +87,8 @@ def _named(name: str, value: Tensor, params: Mapping[str, Any]) -> Iterator[tupl
     """The transformer's tensors in one of Hugging Face's: none, one, or those that lie fused."""
     import torch
 
-    found = re.fullmatch(r"(?:model\.layers\.(\d+)\.)?([\w.]+)\.(weight|bias)", name)
+    name = name.replace("model.language_model.", "model.", 1)
+    found = re.fullmatch(r"(?:model\.layers\.(\d+)\.)?([\w.]+?)(\.weight|\.bias|)", name)
     if found is None:
         return
     before, inner, end = f"layers.{found[1]}." if found[1] else "", found[2], found[3]
@@ -151,9 +96,12 @@ def _named(name: str, value: Tensor, params: Mapping[str, Any]) -> Iterator[tupl
         size = params.get("head_dim") or params["dim"] // params["n_heads"]
         sizes = [params["n_heads"] * size, *[params["n_kv_heads"] * size] * 2]
         parts = zip(("wq", "wk", "wv"), torch.split(value, sizes), strict=True)
-        yield from ((f"{before}attention.{new}.{end}", part.contiguous()) for new, part in parts)
+        yield from ((f"{before}attention.{new}{end}", part.contiguous()) for new, part in parts)
     elif inner == "mlp.gate_up_proj":
         halves = zip(("w1", "w3"), value.chunk(2), strict=True)
-        yield from ((f"{before}feed_forward.{n}.{end}", half.contiguous()) for n, half in halves)
+        yield from ((f"{before}feed_forward.{n}{end}", half.contiguous()) for n, half in halves)
+    elif inner == "conv.in_proj":
+        thirds = zip(("B_proj", "C_proj", "x_proj"), value.chunk(3), strict=True)
+        yield from ((f"{before}conv.{new}{end}", third.contiguous()) for new, third in thirds)
     elif inner in NAMES:
-        yield f"{before}{NAMES[inner]}.{end}", value
+        yield f"{before}{NAMES[inner]}{end}", value

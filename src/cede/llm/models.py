@@ -10,7 +10,7 @@ from cede.llm.data import data, params_names
 from cede.nearest import suggestion
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from cede.config.fit import Problems
 
@@ -27,6 +27,10 @@ OWN = frozenset({
 """Arguments of the transformer that the config says, not the params."""
 
 
+COUNTS = ("dim", "hidden_dim", "n_layers", "n_heads", "n_kv_heads", "head_dim", "vocab_size")
+"""Params that are whole numbers above 0."""
+
+
 def check_model(base: Any, problems: Problems) -> None:
     """Add what is wrong with the section `base`: models, params and files that aren't there."""
     name = base.model_class.value
@@ -36,8 +40,12 @@ def check_model(base: Any, problems: Problems) -> None:
             "base.model_class", f"can't be had: {name}; cede has {', '.join(sorted(models))}"
         )
     read_params(base.params, problems)
-    if base.tokenizer_path and not Path(base.tokenizer_path).expanduser().exists():
-        problems.add("base.tokenizer_path", f"{base.tokenizer_path}: no such file")
+    if base.tokenizer_path:
+        tokenizer = checkpoint_path(base.tokenizer_path)
+        if tokenizer is None or not tokenizer.exists():
+            problems.add(
+                "base.tokenizer_path", f"{base.tokenizer_path}: no such file or installed package"
+            )
     if base.random_weights:
         if base.checkpoint:
             problems.add("base.random_weights", "does not go with base.checkpoint; give one")
@@ -146,20 +154,28 @@ def _check_params(found: Mapping[str, Any], path: Path, problems: Problems) -> N
             problems.add("base.params", f"{path}: {key}: the config says it (export, model)")
         elif key not in known:
             problems.add("base.params", f"{path}: unknown key {key}; {suggestion(key, known)}")
+    wrong = [key for key in COUNTS if found.get(key) is not None and not _is_count(found[key])]
+    for key in wrong:
+        problems.add("base.params", f"{path}: {key} is {found[key]!r}; give a whole number above 0")
+    sound = {key: found[key] for key in COUNTS if found.get(key) and key not in wrong}
+    for line in _heads(sound):
+        problems.add("base.params", f"{path}: {line}")
+
+
+def _is_count(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value > 0
+
+
+def _heads(found: Mapping[str, int]) -> Iterator[str]:
+    """What heads, their groups and sizes have against one another."""
     heads, groups, dim = (found.get(key) for key in ("n_heads", "n_kv_heads", "dim"))
-    if isinstance(heads, int) and isinstance(groups, int) and (groups < 1 or heads % groups):
-        problems.add(
-            "base.params", f"{path}: n_heads {heads} is no multiple of n_kv_heads {groups}"
-        )
-    if (
-        isinstance(heads, int)
-        and isinstance(dim, int)
-        and "head_dim" not in found
-        and (heads < 1 or dim % heads)
-    ):
-        problems.add("base.params", f"{path}: dim {dim} is no multiple of n_heads {heads}")
-    if isinstance(size := found.get("vocab_size"), int) and size < 1:
-        problems.add("base.params", f"{path}: vocab_size is {size}; give the number of tokens")
+    size = found.get("head_dim")
+    if heads and groups and heads % groups:
+        yield f"n_heads {heads} is no multiple of n_kv_heads {groups}"
+    if heads and dim and size is None and dim % heads:
+        yield f"dim {dim} is no multiple of n_heads {heads}"
+    elif (size := size or (dim // heads if heads and dim else 2)) % 2:
+        yield f"heads of {size} values can't be rotated: give an even head_dim"
 
 
 def params_of(base: Any) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from cede.errors import ConfigError
 from cede.llm.checks import check
 from cede.llm.upstream import schema
 from cede.nearest import suggestion
+from cede.reporting.forms import form_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -49,6 +50,7 @@ class LlmSettings:
         config: the backends, policy, numbers, costs.
         metadata: of `base.metadata`: method name -> value.
         output: the `.pte` to write.
+        weights: the `.ptd` for the constants, None where they stand in the `.pte`.
         report: the file to write the report to, None for none.
         notes: what the user should know of how it was read.
     """
@@ -57,6 +59,7 @@ class LlmSettings:
     config: Config
     metadata: Mapping[str, Any]
     output: Path
+    weights: Path | None
     report: Path | None
     notes: tuple[str, ...] = field(default=())
 
@@ -85,21 +88,19 @@ def load_settings(source: Path | str, overrides: Sequence[str] = ()) -> LlmSetti
         problems.add(str(key), f"unknown section; {suggestion(str(key), [*_sections(), SECTION])}")
         del values[key]
     llm = fit(schema(), values, "", problems)
-    section = fit(CedeSection, own, SECTION, problems) if isinstance(own, dict) else None
-    if section is None:
-        problems.add(SECTION, f"got {own!r}, expected keys with values")
-        section = CedeSection()
+    section = _section(own, problems)
     config = section.config()
     config.origins = {_inner(key): value for key, value in origins.items()}
     make_absolute(config, folder)
     found = check(llm, config, values, problems)
+    output = output_of(llm)
+    report = _report(section, llm, output, problems)
     if problems.lines:
         raise ConfigError("\n".join(problems.lines))
-    output = output_of(llm)
-    report = section.report or (f"{output.with_suffix('')}.report.md" if llm.debug.verbose else "")
     return LlmSettings(
         llm=llm, config=found.config, metadata=found.metadata, output=output,
-        report=Path(report) if report else None, notes=tuple(found.notes),
+        weights=weights_of(llm, found.config, output),
+        report=report, notes=tuple(found.notes),
     )  # fmt: skip
 
 
@@ -116,6 +117,32 @@ def output_of(llm: Any) -> Path:
     if given and given.endswith(".pte"):
         return Path(given)
     return Path(llm.export.output_dir) / f"{given or llm.base.model_class.value}.pte"
+
+
+def weights_of(llm: Any, config: Config, output: Path) -> Path | None:
+    """The `.ptd` to write: of the name that was given, or else of the program's."""
+    if name := llm.export.foundation_weights_file:
+        return output.parent / f"{name.removesuffix('.ptd')}.ptd"
+    return output.with_suffix(".ptd") if config.lowering.external_weights else None
+
+
+def _section(own: Any, problems: Problems) -> CedeSection:
+    if isinstance(own, dict):
+        made: CedeSection = fit(CedeSection, own, SECTION, problems)
+        return made
+    problems.add(SECTION, f"got {own!r}, expected keys with values")
+    return CedeSection()
+
+
+def _report(section: CedeSection, llm: Any, output: Path, problems: Problems) -> Path | None:
+    given = section.report
+    if not given:
+        return Path(f"{output.with_suffix('')}.report.md") if llm.debug.verbose else None
+    try:
+        form_of(Path(given), "")
+    except ConfigError as error:
+        problems.add(f"{SECTION}.report", str(error))
+    return Path(given)
 
 
 def _sections() -> list[str]:

@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from cede.errors import CheckpointError
-from cede.llm.hf import KINDS, from_folder
+from cede.llm.hf import from_folder
+from cede.llm.hf_config import KINDS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -49,12 +50,14 @@ class Weights:
         tensors: by the transformer's names, as far as known; encoded ones are still encoded.
         unknown: names that mean nothing to the transformer.
         metadata: of a GGUF file.
+        window: how many tokens attention looks back, None for all.
     """
 
     params: Mapping[str, Any]
     tensors: Mapping[str, Any]
     unknown: tuple[str, ...] = ()
     metadata: Mapping[str, Any] = field(default_factory=dict)
+    window: int | None = None
 
     def plain(self) -> dict[str, Tensor]:
         """All tensors in float32; those that were tied share their values."""
@@ -86,8 +89,8 @@ def read_weights(path: Path) -> Weights:
 
         return Weights(params={}, tensors=read_flat(path))
     folder = path if path.is_dir() else path.parent
-    params, tensors, unknown = from_folder(folder, None if path.is_dir() else path)
-    return Weights(params=params, tensors=tensors, unknown=unknown)
+    params, tensors, unknown, window = from_folder(folder, None if path.is_dir() else path)
+    return Weights(params=params, tensors=tensors, unknown=unknown, window=window)
 
 
 def _from_pth(path: Path) -> Weights:
@@ -128,7 +131,13 @@ def _from_gguf(held: TensorDict, path: Path) -> Weights:
     )
     if ROPE_TENSOR in held:
         params["use_scaled_rope"] = True
-    return Weights(params=params, tensors=tensors, unknown=tuple(unknown), metadata=metadata)
+    scaling = metadata.get(f"{kind}.rope.scaling.type", "none")
+    if scaling != "none":
+        raise CheckpointError(f"{path}: the rope scaling {scaling} can't be converted")
+    return Weights(
+        params=params, tensors=tensors, unknown=tuple(unknown), metadata=metadata,
+        window=metadata.get(f"{kind}.attention.sliding_window"),
+    )  # fmt: skip
 
 
 def _gguf_name(name: str) -> str | None:
