@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 import torch
 from executorch.exir.backend import backend_api
 from executorch.exir.pass_base import _ExportPassBase
 from tests.zoo import exported
+from torch.export import ExportedProgram, default_decompositions
 from torch.fx import GraphModule
 
 import cede
 from cede.config import Config, LoweringConfig
 from cede.lowering import inside_executorch
-from cede.lowering.inside_executorch import decompose, imports, verify, versions
-
-if TYPE_CHECKING:
-    from torch.export import ExportedProgram
+from cede.lowering.inside_executorch import decompose, fakes, imports, verify, versions
 
 QUICK = Config(backends=["xnnpack"])
 STOCK = Config(backends=["xnnpack"], lowering=LoweringConfig(stock=True))
@@ -66,6 +64,48 @@ def test_quantized_comes_out_the_same() -> None:
                                 torch.nn.Linear(144, 5)).eval()  # fmt: skip
     quantized = cede.quantize_program(model, args, "xnnpack", calibration=[args])[0]
     _same(quantized, args)
+
+
+class Tokens(torch.nn.Module):
+    """Of any number of tokens, with int8 activations; a size that data decide."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.one, self.two = torch.nn.Linear(64, 64), torch.nn.Linear(64, 32)
+
+    def forward(self, x: torch.Tensor, start: torch.Tensor) -> torch.Tensor:
+        first = start.item()
+        torch._check(first >= 0)
+        torch._check(first < 8)
+        y = torch.nn.functional.silu(self.one(x)) + torch.ones(16).narrow(0, first, 8)[0]
+        return self.two(y)
+
+
+def test_integers_of_torchao_come_out_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    args = (torch.randn(1, 3, 64), torch.tensor(1))
+    model, _ = cede.quantize_model(Tokens().eval(), "8da4w")
+    shapes = ({1: torch.export.Dim("tokens", min=2, max=8)}, None)
+    again = Counter[str]()
+    stock = fakes._again, ExportedProgram.run_decompositions
+
+    def count(name: str, stock: Any) -> Any:
+        def counted(*given: Any) -> Any:
+            again[name] += 1
+            return stock(*given)
+
+        return counted
+
+    monkeypatch.setattr(fakes, "_again", count("results", stock[0]))
+    monkeypatch.setattr(ExportedProgram, "run_decompositions", count("runs", stock[1]))
+    program = torch.export.export(model, args, dynamic_shapes=shapes)
+    _same(program, args)
+    assert again["results"] > 0
+    monkeypatch.setitem(again, "runs", 0)
+    with inside_executorch.shortcuts():
+        made = program.run_decompositions({}).run_decompositions(default_decompositions())
+        # `sym_size` is left, and would be taken apart to itself
+        assert made.run_decompositions(default_decompositions()) is made
+    assert again["runs"] == 2
 
 
 def test_nothing_stays_changed() -> None:
@@ -131,3 +171,4 @@ def test_no_graph_is_held_on_to_afterwards() -> None:
     cede.lower(torch.export.export(torch.nn.Linear(4, 4), (torch.randn(1, 4),)), config=QUICK)
     assert not decompose._functional
     assert not verify._seen
+    assert not fakes._known

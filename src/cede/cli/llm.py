@@ -59,8 +59,8 @@ def _tell(done: Exported, told: tuple[str, ...], verbose: bool) -> None:
     for note in done.notes:
         if note not in told:
             click.echo(f"note: {note}", err=True)
-    if done.model.quantization is not None:
-        warn(done.model.quantization.warnings)
+    if done.quantization is not None:
+        warn(done.quantization.warnings)
     if done.lowered is None:
         click.echo(f"{done.path}: the exported program")
         return

@@ -3,46 +3,57 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from cede.files import write_whole
 from cede.llm.settings import LlmSettings, load_settings
+from cede.llm.steps import Steps
 from cede.reporting.forms import form_of, formed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-    from contextlib import AbstractContextManager
     from pathlib import Path
 
     from torch.export import ExportedProgram
 
-    from cede.llm.build import Prepared
+    from cede.llm.steps import Step
     from cede.lowering import Lowered
     from cede.model import Model
+    from cede.quant.pt2e import AnnotationReport
+    from cede.quant.source import QuantizationReport
+    from cede.store import Store
 
-    Step = Callable[[str], AbstractContextManager[Any]]
+    Quantized = QuantizationReport | AnnotationReport
+    Told = tuple[Quantized | None, Mapping[str, Any], tuple[str, ...]]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Exported:
     """What an export gave.
 
     Attributes:
         lowered: the program, None with `export.export_only`.
-        model: the quantized model with example inputs.
+        quantization: what became of each module, None where nothing was quantized.
         metadata: what the program says about itself.
         path: the file that was written, `.pte` or `.pt2`.
         report: the report that was written, None for none.
         notes: what the user should know.
+        steps: the steps that led there.
     """
 
     lowered: Lowered | None
-    model: Model
+    quantization: Quantized | None
     metadata: Mapping[str, Any]
     path: Path
     report: Path | None
     notes: tuple[str, ...]
+    steps: Steps = field(repr=False)
+
+    @property
+    def model(self) -> Model:
+        """The quantized model with example inputs; built now where the program was in the cache."""
+        return self.steps.model
 
 
 def export_llm(
@@ -52,6 +63,9 @@ def export_llm(
     accept: Callable[[Lowered], None] | None = None,
 ) -> Exported:
     """Export an LLM as `export_llm`'s config says, and write the `.pte`.
+
+    Where neither the config nor a file or version that it depends on has changed, the program is
+    taken from the cache.
 
     Args:
         settings: from `load_settings`, or what it takes.
@@ -66,65 +80,62 @@ def export_llm(
     """
     step = step or (lambda _: nullcontext())
     settings = settings if isinstance(settings, LlmSettings) else load_settings(settings)
-    prepared, model, program = _exported(settings, step)
+    steps = Steps(settings, step)
     lowered, path = None, settings.output
     if settings.llm.export.export_only:
-        path = path.with_suffix(".pt2")
-        with step("write"):
-            _save(program, path)
+        path, told = _only_exported(steps, path, step), _told(steps)
     else:
-        with step("lower"):
-            lowered = _lowered(program, settings, prepared)
+        lowered, told = _lowered(settings, steps, step)
         if accept is not None:
             accept(lowered)
         with step("write"):
-            _write(lowered, settings, model)
+            _write(lowered, settings, told[0])
+    quantization, metadata, notes = told
     return Exported(
-        lowered=lowered, model=model, metadata=prepared.metadata, path=path,
-        report=settings.report if lowered else None, notes=(*settings.notes, *prepared.notes),
+        lowered=lowered, quantization=quantization, metadata=metadata, path=path, steps=steps,
+        report=settings.report if lowered else None, notes=(*settings.notes, *notes),
     )  # fmt: skip
 
 
-def _exported(settings: LlmSettings, step: Step) -> tuple[Prepared, Model, ExportedProgram]:
-    from cede.llm.build import model_of, prepare
-    from cede.llm.delegates import products
-    from cede.llm.products import with_inferred_sizes
-    from cede.llm.upstream import quiet
-
-    with step("load"):
-        prepared = prepare(settings)
-    with step("quantize"):
-        model = model_of(settings, prepared)
-    with step("export"), quiet():
-        program = exported(model)
-        if products(settings.config):
-            program = with_inferred_sizes(program)
-    return prepared, model, program
+def _only_exported(steps: Steps, path: Path, step: Step) -> Path:
+    path = path.with_suffix(".pt2")
+    program = steps.program
+    with step("write"):
+        _save(program, path)
+    return path
 
 
-def _lowered(program: ExportedProgram, settings: LlmSettings, prepared: Prepared) -> Lowered:
+def _told(steps: Steps) -> Told:
+    """What is known of a model beside its program."""
+    prepared = steps.prepared
+    return steps.model.quantization, dict(prepared.metadata), prepared.notes
+
+
+def _lowered(settings: LlmSettings, steps: Steps, step: Step) -> tuple[Lowered, Told]:
     from cede import api
+    from cede.llm.key import key_of
     from cede.llm.upstream import quiet
+    from cede.programs.again import Making, kept
 
-    with quiet():
-        return api.lower(program, None, settings.config, metadata=prepared.metadata)
+    host, config, options = api.prepare(settings.config)
+
+    def anew(store: Store | None) -> Lowered:
+        program, metadata = steps.program, steps.prepared.metadata
+        from cede.lowering import lower_program
+
+        with step("lower"), quiet():
+            return lower_program(program, host, config, options, None, metadata, store)
+
+    making = Making(source=lambda: steps.program, lower=anew, beside=lambda: _told(steps))
+    lowered, told = kept(lambda: key_of(settings, host), host, config, making)
+    return lowered, told
 
 
-def _write(lowered: Lowered, settings: LlmSettings, model: Model) -> None:
+def _write(lowered: Lowered, settings: LlmSettings, quantization: Quantized | None) -> None:
     if settings.report is not None:
-        report = replace(lowered.report(), quantization=model.quantization)
+        report = replace(lowered.report(), quantization=quantization)
         write_whole(settings.report, formed(report, form_of(settings.report)).encode())
     lowered.save(settings.output, settings.weights if lowered.weights else None)
-
-
-def exported(model: Model) -> ExportedProgram:
-    """The exported program; attention of torch is exported as matrix products."""
-    from torch.nn.attention import SDPBackend, sdpa_kernel
-
-    from cede.llm.upstream import without_transposes
-
-    with sdpa_kernel([SDPBackend.MATH]):
-        return without_transposes(model.export())
 
 
 def _save(program: ExportedProgram, path: Path) -> None:

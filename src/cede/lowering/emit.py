@@ -39,6 +39,7 @@ _TAG = "weights"
 class Emitted:
     """What came out of lowering just now, as `Emission` has it."""
 
+    source: ExportedProgram
     edge: ExportedProgram
     executorch: ExecutorchProgramManager
 
@@ -86,9 +87,8 @@ def emit(
     return Lowered(
         plan=plan,
         graph=graph,
-        source=source,
         memory=memory,
-        emission=Emitted(edge=intact, executorch=executorch),
+        emission=Emitted(source=source, edge=intact, executorch=executorch),
         constants=constants,
         warnings=(*notes, *_missing_kernels(executorch, plan, graph), *more),
     )

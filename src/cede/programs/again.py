@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -29,6 +29,21 @@ _FAILED = (Code.PLUGIN_FAILED, Code.COMPILE_FAILED)
 _OBSERVERS = {"cede_lowered", "cede_review"}
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Making:
+    """How a program is lowered where the cache lacks it.
+
+    Attributes:
+        source: gives the exported program.
+        lower: lowers it, with the delegates of a store.
+        beside: records to keep beside the program, asked for once it is lowered.
+    """
+
+    source: Callable[[], ExportedProgram]
+    lower: Callable[[Store | None], Lowered]
+    beside: Callable[[], tuple[Any, ...]] = tuple
+
+
 def lower(
     program: ExportedProgram,
     host: Host,
@@ -43,34 +58,50 @@ def lower(
     then.
     """
 
-    def anew(store: Store | None = None) -> Lowered:
+    def anew(store: Store | None) -> Lowered:
         from cede.lowering import lower_program
 
         return lower_program(program, host, config, options, replay, metadata, store)
 
+    making = Making(source=lambda: program, lower=anew)
+    return kept(lambda: key_of(program, host, config, replay, metadata), host, config, making)[0]
+
+
+def kept(
+    key: Callable[[], str | None], host: Host, config: Config, making: Making
+) -> tuple[Lowered, tuple[Any, ...]]:
+    """The program kept under a key, or the one made now, and what is kept beside it.
+
+    Args:
+        key: gives the key, None where what is made can't be known again; asked if there is a cache.
+        host: the loaded plugins.
+        config: whether and where there is a cache.
+        making: how the program is made.
+    """
     settings = config.lowering
     if not settings.cache:
-        return anew()
+        return making.lower(None), making.beside()
     store = Store.at(settings.cache_folder, settings.cache_bytes)
-    key = None if _observed(host) else key_of(program, host, config, replay, metadata)
-    found = _found(store, key) if key is not None else None
+    known = None if _observed(host) else key()
+    found = _found(store, known) if known is not None else None
     if found is not None:
-        return Lowered(
-            plan=found.plan, graph=found.graph, source=program, memory=found.memory,
-            constants=found.constants, warnings=(*found.warnings, *store.warnings),
-            emission=_Again(anew, found),
+        lowered = Lowered(
+            plan=found.plan, graph=found.graph, memory=found.memory, constants=found.constants,
+            warnings=(*found.warnings, *store.warnings), emission=_Again(making, found),
         )  # fmt: skip
-    made = anew(store)
-    if key is not None and _lasting(made, host):
-        store.put(key, *entry.write(made))
-    return replace(made, warnings=(*made.warnings, *store.warnings))
+        return lowered, found.beside
+    made = making.lower(store)
+    beside = making.beside()
+    if known is not None and _lasting(made, host):
+        store.put(known, *entry.write(made, beside))
+    return replace(made, warnings=(*made.warnings, *store.warnings)), beside
 
 
 class _Again:
     """What the cache has, and the rest made anew."""
 
-    def __init__(self, anew: Callable[[], Lowered], found: entry.Entry) -> None:
-        self._make, self._found = anew, found
+    def __init__(self, making: Making, found: entry.Entry) -> None:
+        self._making, self._found = making, found
 
     @cached_property
     def buffer(self) -> bytes:
@@ -79,6 +110,10 @@ class _Again:
     @cached_property
     def weights(self) -> bytes:
         return bytes(self._found.weights)
+
+    @cached_property
+    def source(self) -> ExportedProgram:
+        return self._making.source()
 
     @property
     def edge(self) -> ExportedProgram:
@@ -90,7 +125,7 @@ class _Again:
 
     @cached_property
     def _anew(self) -> Lowered:
-        made = self._make()
+        made = self._making.lower(None)
         if made.plan != self._found.plan:
             raise LoweringError(
                 "the program was changed after it was lowered: lowered anew it has another plan"

@@ -29,6 +29,7 @@ class Entry:
 
     Attributes:
         plan, graph, memory, constants, warnings: as there.
+        beside: records that were kept with it.
         data: the `.pte`.
         weights: the `.ptd`, empty for none.
     """
@@ -38,14 +39,15 @@ class Entry:
     memory: MemoryUse
     constants: tuple[SharedConstant, ...]
     warnings: tuple[str, ...]
+    beside: tuple[Any, ...]
     data: memoryview
     weights: memoryview
 
 
-def write(lowered: Lowered) -> tuple[bytes, ...]:
-    """The parts of an entry."""
+def write(lowered: Lowered, beside: tuple[Any, ...] = ()) -> tuple[bytes, ...]:
+    """The parts of an entry. `beside` are records of cede, and plain values."""
     data = lowered.buffer
-    told = (lowered.memory, lowered.constants, lowered.warnings)
+    told = (lowered.memory, lowered.constants, lowered.warnings, beside)
     head = pickle.dumps((lowered.plan, lowered.graph, *told, len(data)), protocol=4)
     return _SIZE.pack(len(head)), head, data, lowered.weights
 
@@ -54,12 +56,12 @@ def read(data: memoryview) -> Entry:
     """An entry. Raises `pickle.UnpicklingError` or what its records raise where it is none."""
     (size,) = _SIZE.unpack_from(data)
     at = _SIZE.size + size
-    plan, graph, memory, constants, warnings, length = _Records(
+    plan, graph, memory, constants, warnings, beside, length = _Records(
         io.BytesIO(data[_SIZE.size : at])
     ).load()
     return Entry(
         plan=plan, graph=graph, memory=memory, constants=constants, warnings=warnings,
-        data=data[at : at + length], weights=data[at + length :],
+        beside=beside, data=data[at : at + length], weights=data[at + length :],
     )  # fmt: skip
 
 

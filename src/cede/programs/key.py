@@ -51,13 +51,14 @@ def key_of(
     each constant, with which of them share memory.
     """
     try:
-        parts = [*_versions(host), *_settings(host, config, replay, metadata), *_content(program)]
+        parts = [*versions(host), *settings(host, config, replay, metadata), *_content(program)]
     except Opaque:
         return None
     return PROGRAM + digest(parts)
 
 
-def _versions(host: Host) -> Iterator[str]:
+def versions(host: Host) -> Iterator[str]:
+    """What is installed, cede's and the plugins' sources, and the plugins that failed."""
     yield f"{installed()} {own_sources()}"
     for loaded in host.plugins:
         yield repr(loaded)
@@ -69,9 +70,16 @@ def _versions(host: Host) -> Iterator[str]:
         yield f"{name} {module_sources(name)}"
 
 
-def _settings(
-    host: Host, config: Config, replay: Plan | None, metadata: Mapping[str, Any] | None
+def settings(
+    host: Host,
+    config: Config,
+    replay: Plan | None = None,
+    metadata: Mapping[str, Any] | None = None,
 ) -> Iterator[str]:
+    """What of a config decides what an exported program becomes, and what is here to lower it.
+
+    Raises Opaque where the config holds what can't be compared.
+    """
     values = asdict(config)
     for name in _ASIDE:
         del values[name]

@@ -27,6 +27,11 @@ class Emission(Protocol):
     """What came out of lowering."""
 
     @property
+    def source(self) -> ExportedProgram:
+        """The exported program."""
+        ...
+
+    @property
     def edge(self) -> ExportedProgram:
         """The edge program with its delegates, before emission."""
         ...
@@ -58,7 +63,6 @@ class Lowered:
     Attributes:
         plan: what was lowered.
         graph: the facts of the edge program.
-        source: the exported program it was made from.
         memory: what it plans for the values of a call.
         constants: those with several holders or copies.
         warnings: what the user should know, beyond the plan's own.
@@ -67,11 +71,15 @@ class Lowered:
 
     plan: Plan
     graph: OpGraph
-    source: ExportedProgram
     memory: MemoryUse
     emission: Emission = field(repr=False)
     constants: tuple[SharedConstant, ...] = ()
     warnings: tuple[str, ...] = ()
+
+    @property
+    def source(self) -> ExportedProgram:
+        """The exported program it was made from."""
+        return self.emission.source
 
     @property
     def edge(self) -> ExportedProgram:

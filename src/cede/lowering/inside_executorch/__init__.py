@@ -23,19 +23,20 @@ def shortcuts() -> Iterator[None]:
     if unknown_version():
         yield
         return
-    from cede.lowering.inside_executorch import decompose, delegates, graphs, retrace, verify
+    from cede.lowering.inside_executorch import decompose, delegates, fakes, graphs, retrace, verify
     from cede.lowering.inside_executorch.patching import Patch, patched
 
     def patches() -> list[Patch]:
         return [
             *graphs.patches(), *retrace.patches(), *delegates.patches(), *decompose.patches(),
-            *verify.patches(),
+            *verify.patches(), *fakes.patches(),
         ]  # fmt: skip
 
     def forget() -> None:
         # the notes on a graph hold its nodes, and those hold the graph
         decompose.forget()
         verify.forget()
+        fakes.forget()
 
     with patched("lowering", patches, forget):
         yield

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 import torch
-from executorch.exir.graph_module import contains_any_call_fn_target_op
 from torch._C import DispatchKey
 from torch._ops import OperatorBase
 from torch.export import ExportedProgram, decomp_utils, exported_program
 
 from cede.lowering.contents import has_modules
-from cede.lowering.inside_executorch.idle import is_traced
+from cede.lowering.inside_executorch.idle import with_origins
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -21,8 +22,22 @@ if TYPE_CHECKING:
 
     from cede.lowering.inside_executorch.patching import Patch
 
-_functional: WeakKeyDictionary[Graph, dict[Node, set[str]]] = WeakKeyDictionary()
-"""What came out of a decomposition, and which facts of each node."""
+
+@dataclass(frozen=True, slots=True)
+class _Functional:
+    """What came out of a run.
+
+    Attributes:
+        facts: which each node has.
+        settled: operators of the run's table that are still there, with what would take them apart:
+            it gave the same operator again.
+    """
+
+    facts: dict[Node, set[str]]
+    settled: dict[Any, Any]
+
+
+_functional: WeakKeyDictionary[Graph, _Functional] = WeakKeyDictionary()
 
 _composite: dict[str, Any] = {}
 
@@ -32,20 +47,40 @@ def _run_decompositions(stock: Callable[..., Any]) -> Callable[..., Any]:
         # What came out of one run is functional; another changes nothing but ops of its table.
         again = bool(table) and not args and not kwargs and self.graph in _functional
         # within branches and loops a run takes more operators apart than its table has
-        again = again and not has_modules(self) and is_traced(self.graph_module)
-        if again and not contains_any_call_fn_target_op(self.graph_module, table):
+        again = again and not has_modules(self)
+        if again and not _takes_apart(table, self.graph):
+            with_origins(self.graph_module)
             _forget_notes(self.graph)
             return self
         made = stock(self, table, *args, **kwargs)
-        _functional[made.graph] = {node: set(node.meta) for node in made.graph.nodes}
+        facts = {node: set(node.meta) for node in made.graph.nodes}
+        left = {node.target for node in facts if node.op == "call_function"}
+        known = table or {}
+        _functional[made.graph] = _Functional(facts, {op: known[op] for op in left if op in known})
         return made
 
     return run
 
 
+def _takes_apart(table: dict[Any, Any], graph: Graph) -> bool:
+    """Whether a run with that table would change what came out of another."""
+    settled = _functional[graph].settled
+    ops = {node.target for node in graph.nodes if node.op == "call_function"}
+    return any(op in table and not _alike(table[op], settled.get(op)) for op in ops)
+
+
+def _alike(one: Any, other: Any) -> bool:
+    """Whether two entries of tables do the same; each table has new ones for composite ops."""
+    if isinstance(one, partial) and isinstance(other, partial):
+        code = [getattr(each.func, "__code__", None) for each in (one, other)]
+        given = [(each.args, each.keywords) for each in (one, other)]
+        return code[0] is code[1] is not None and given[0] == given[1]
+    return one is other
+
+
 def _forget_notes(graph: Graph) -> None:
     """Drop what partitioners wrote on nodes while they were asked: a run would lose it, too."""
-    for node, known in _functional[graph].items():
+    for node, known in _functional[graph].facts.items():
         for key in node.meta.keys() - known:
             del node.meta[key]
 

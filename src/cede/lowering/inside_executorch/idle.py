@@ -19,6 +19,7 @@ from executorch.exir.passes.scalar_to_tensor_pass import ScalarToTensorPass
 from executorch.exir.passes.sym_to_tensor_pass import SymToTensorPass
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.fx import GraphModule
+from torch.fx.traceback import NodeSource, NodeSourceAction
 from torch.utils import _pytree as pytree
 
 if TYPE_CHECKING:
@@ -113,9 +114,11 @@ _LEAVES: dict[type, Callable[[Node], bool]] = {
 }
 
 
-def is_traced(module: GraphModule) -> bool:
-    """Whether each node tells what it was made from: ExecuTorch insists, and a run writes it."""
-    return all("from_node" in node.meta for node in _inner_nodes(module))
+def with_origins(module: GraphModule) -> None:
+    """Write what nodes were made from that don't tell, as a trace does: ExecuTorch insists."""
+    for node in _inner_nodes(module):
+        if "from_node" not in node.meta:
+            node.meta["from_node"] = [NodeSource(node, "cede", NodeSourceAction.CREATE)]
 
 
 def noted(module: GraphModule) -> bool:

@@ -27,7 +27,7 @@ from torch.export import ExportedProgram
 from torch.fx import Graph, GraphModule
 from torch.fx.passes.infra.pass_base import PassResult
 
-from cede.lowering.inside_executorch.idle import is_idle, is_traced, noted
+from cede.lowering.inside_executorch.idle import is_idle, noted, with_origins
 from cede.lowering.inside_executorch.values import Fitting, Unfit, fitting, refresh
 
 if TYPE_CHECKING:
@@ -74,7 +74,8 @@ def _call(stock: Callable[..., Any]) -> Callable[..., Any]:
             return stock(self, module)
         before = _fitting.get(module.graph)
         result = None
-        if before is not None and isinstance(self, ExportPass) and is_traced(module):
+        if before is not None and isinstance(self, ExportPass):
+            with_origins(module)
             try:
                 if type(self) is OpReplacePass:
                     refresh(module, before)
@@ -176,6 +177,14 @@ def _emitted(stock: Callable[..., Any]) -> Callable[..., Any]:
     return to_executorch
 
 
+def _unless_itself(stock: Callable[..., None]) -> Callable[..., None]:
+    def copy_module(to: GraphModule, module: GraphModule) -> None:
+        if to is not module:  # where no pass had anything to do; stock would lose its children
+            stock(to, module)
+
+    return copy_module
+
+
 def _unless_compiling(stock: Callable[..., Any]) -> Callable[..., Any]:
     def check(self: Any, *args: Any) -> None:
         if not _unchecked:
@@ -191,6 +200,7 @@ def patches() -> list[Patch]:
         (_ExportPassBaseDeprecatedDoNotUse, "call", _call_views),
         (_program, "_generate_edge_program", _followed),
         (_program.EdgeProgramManager, "to_executorch", _emitted),
+        (_program, "_copy_module", _unless_itself),
         (ExportedProgramPassManager, "check", _unless_compiling),
         (ExportedProgram, "_validate", _unless_compiling),
     ]

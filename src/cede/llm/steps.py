@@ -1,0 +1,64 @@
+"""The steps from settings to an exported program."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from contextlib import AbstractContextManager
+
+    from torch.export import ExportedProgram
+
+    from cede.llm.build import Prepared
+    from cede.llm.settings import LlmSettings
+    from cede.model import Model
+
+    Step = Callable[[str], AbstractContextManager[Any]]
+
+
+class Steps:
+    """From settings to a model and its exported program, each made once, when it is asked for."""
+
+    def __init__(self, settings: LlmSettings, step: Step) -> None:
+        self._settings, self._step = settings, step
+
+    @cached_property
+    def prepared(self) -> Prepared:
+        """The model on the meta device."""
+        from cede.llm.build import prepare
+
+        with self._step("load"):
+            return prepare(self._settings)
+
+    @cached_property
+    def model(self) -> Model:
+        """The quantized model."""
+        from cede.llm.build import model_of
+
+        prepared = self.prepared
+        with self._step("quantize"):
+            return model_of(self._settings, prepared)
+
+    @cached_property
+    def program(self) -> ExportedProgram:
+        """The exported program."""
+        from cede.llm.delegates import products
+        from cede.llm.products import with_inferred_sizes
+        from cede.llm.upstream import quiet
+
+        model = self.model
+        with self._step("export"), quiet():
+            program = exported(model)
+            return with_inferred_sizes(program) if products(self._settings.config) else program
+
+
+def exported(model: Model) -> ExportedProgram:
+    """The exported program; attention of torch is exported as matrix products."""
+    from torch.nn.attention import SDPBackend, sdpa_kernel
+
+    from cede.llm.upstream import without_transposes
+
+    with sdpa_kernel([SDPBackend.MATH]):
+        return without_transposes(model.export())
