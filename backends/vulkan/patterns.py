@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from executorch.backends.vulkan import patterns
 from executorch.exir.dialects._ops import ops as exir_ops
+from torch.fx import Node
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -34,7 +35,8 @@ def together(graph_module: Any) -> Iterator[list[str]]:
     """
     keep_graphs()
     for match in patterns.get_all_fusable_subgraphs(graph_module):
-        yield [node.name for node in match.all_nodes]
+        # one of attention with a cache holds sizes as well, which are numbers where they don't vary
+        yield [node.name for node in match.all_nodes if isinstance(node, Node)]
     for node in graph_module.graph.nodes:
         users = list(node.users)
         if node.target in _TRANSPOSES and len(users) == 1 and users[0].target in _PRODUCTS:

@@ -112,6 +112,14 @@ def test_two_layers_are_exported_and_generate(cut: Path, tmp_path: Path) -> None
     command = ["chat", str(path), "--tokenizer", str(cut), "--raw", "--max-tokens", "4"]
     done = CliRunner().invoke(main, [*command, "--prompt", PROMPT])
     assert (done.exit_code, done.stdout) == (0, f"{tokenizer.decode(made.tokens)}\n")
+    talk = Chat(program=program, tokenizer=tokenizer, messages=[
+        {"role": "user", "content": "long " * 600}, {"role": "assistant", "content": "yes"},
+        {"role": "user", "content": "short"}, {"role": "assistant", "content": "no"},
+    ])  # fmt: skip
+    answer = talk.ask("And now?", max_tokens=2)
+    assert answer.text()
+    assert answer.forgotten == 2
+    assert [message["content"] for message in talk.messages[:3]] == ["short", "no", "And now?"]
     with pytest.raises(ConfigError, match="the program's context 512"):
         generate(program, [1] * 512, tokenizer)
     with pytest.raises(ConfigError, match="are of different models"):
@@ -291,7 +299,7 @@ OPTIONS = {
     "cache of torch": ["model.use_sdpa_with_kv_cache=false"],
     "static": ["model.enable_dynamic_shape=false"],
     "quantized cache": ["model.quantize_kv_cache=true"],
-    "rings": ["model.local_global_attention=[0,4]"],
+    "rings": ["model.local_global_attention=[0,6]"],
     "sink": ["model.use_attention_sink='2,7'"],
     "weights apart": ["export.foundation_weights_file=foundation"],
 }
@@ -334,6 +342,22 @@ def test_the_config_for_metal_lowers(tmp_path: Path) -> None:
     taken = {op for each in lowered.plan.delegations for op in each.ops}
     left = {op.kind for op in lowered.graph.ops if op.id not in taken}
     assert not {"aten.linear", "aten.bmm", "aten._softmax"} & left
+
+
+@pytest.mark.slow
+def test_a_program_for_vulkan_lowers(tmp_path: Path) -> None:
+    params = tmp_path / "params.json"
+    sizes = {"dim": 64, "hidden_dim": 96, "n_layers": 1, "n_heads": 4, "vocab_size": 128}
+    params.write_text(json.dumps(sizes))
+    config = tmp_path / "llm.yaml"
+    config.write_text("model: {use_kv_cache: true, use_sdpa_with_kv_cache: true}")
+    given = ["base.random_weights=true", f"base.params={params}", "backend.vulkan.enabled=true",
+             f"export.output_name={tmp_path / 'vulkan.pte'}"]  # fmt: skip
+    lowered = export_llm(load_settings(config, given)).lowered
+    assert lowered is not None
+    report = lowered.report()
+    assert report.totals.delegated > report.totals.ops / 2
+    assert "plugin-failed" not in report.text()
 
 
 @pytest.fixture(scope="module")

@@ -143,5 +143,7 @@ def _say(made: Generated, quiet: bool) -> None:
     for piece in made:
         click.echo(piece, nl=False)
     click.echo()
+    if made.forgotten:
+        warn((f"the context is full: the oldest {made.forgotten} messages are forgotten",))
     if not quiet:
         click.echo(f"[{made.speed}; stopped: {made.stop}]", err=True)

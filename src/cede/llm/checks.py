@@ -128,8 +128,11 @@ def _attention(llm: Any, problems: Problems) -> None:
                 problems.add(f"model.{key}", "needs model.use_kv_cache: true")
     _together(model, problems)
     for i, size in enumerate(model.local_global_attention or ()):
+        path = f"model.local_global_attention[{i}]"
         if size < 0:
-            problems.add(f"model.local_global_attention[{i}]", f"is {size}; give 0 (all) or more")
+            problems.add(path, f"is {size}; give 0 (all) or more")
+        elif size:
+            _ring(llm, size, path, problems)
     if model.use_attention_sink:
         _sink(llm, problems)
     if len(problems.lines) == before and (said := own_checks(model)):
@@ -150,10 +153,27 @@ def _sink(llm: Any, problems: Problems) -> None:
     if len(parts) != 2 or not all(part.strip().isdecimal() for part in parts):
         problems.add(path, f"is {llm.model.use_attention_sink!r}; give SINK,WINDOW, such as 4,124")
         return
+    _ring(llm, int(parts[1]), path, problems)
     need = sum(map(int, parts))
     if llm.export.max_context_length < need:
         problems.add(path, f"keeps {need} tokens, more than export.max_context_length"
                            f" ({llm.export.max_context_length})")  # fmt: skip
+
+
+def _ring(llm: Any, window: int, path: str, problems: Problems) -> None:
+    """Add a call of more tokens than a ring keeps the past of.
+
+    A ring has twice the window's places (`RingKVCache` of ExecuTorch 1.5.1): a call of more tokens
+    than the window and one overwrites what its first tokens look back to.
+    """
+    dynamic = llm.model.enable_dynamic_shape and llm.model.use_kv_cache
+    tokens = llm.export.max_seq_length - 1
+    if dynamic and tokens > window + 1:
+        problems.add(
+            path,
+            f"has a window of {window}, and a call up to {tokens} tokens: give"
+            f" {tokens - 1} or more, or export.max_seq_length: {max(window + 2, SHORTEST)} or less",
+        )
 
 
 def _output(llm: Any, problems: Problems) -> None:

@@ -28,6 +28,7 @@ class Generated:
         prefill_seconds: for these.
         decode_seconds: for all tokens after the first.
         stop: why it ended: "eos", "length" or "context"; "" before that.
+        forgotten: messages of a chat that its context had no room for any more.
     """
 
     pieces: Iterator[str] = field(repr=False, default_factory=lambda: iter(()))
@@ -37,6 +38,7 @@ class Generated:
     prefill_seconds: float = 0.0
     decode_seconds: float = 0.0
     stop: str = ""
+    forgotten: int = 0
 
     def __iter__(self) -> Iterator[str]:
         return self.pieces
@@ -119,12 +121,23 @@ class Chat:
     def ask(
         self, text: str, *, max_tokens: int = 256, sampling: Sampling | None = None
     ) -> Generated:
-        """Say something; the answer is added to the messages when it has ended."""
+        """Say something; the answer is added to the messages when it has ended.
+
+        Where the context has no room for all of them, the oldest are forgotten, but for those of
+        the system.
+        """
         asked = [*self.messages, {"role": "user", "content": text}]
-        ids = self.tokenizer.chat(asked)
+        ids, before = self.tokenizer.chat(asked), len(asked)
+        while len(ids) >= self.program.context and (old := self._oldest(asked)):
+            asked = [message for message in asked if not any(message is one for one in old)]
+            ids = self.tokenizer.chat(asked)
         made = generate(self.program, ids, self.tokenizer, max_tokens=max_tokens, sampling=sampling)
-        made.pieces = self._kept(asked, made.pieces)
+        made.pieces, made.forgotten = self._kept(asked, made.pieces), before - len(asked)
         return made
+
+    def _oldest(self, asked: list[dict[str, str]]) -> list[dict[str, str]]:
+        """The first question and its answer, but not the one that is being asked."""
+        return [message for message in asked[:-1] if message["role"] != "system"][:2]
 
     def _kept(self, asked: list[dict[str, str]], pieces: Iterator[str]) -> Iterator[str]:
         said = []
