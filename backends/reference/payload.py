@@ -22,6 +22,7 @@ from torch.fx.experimental.symbolic_shapes import free_symbols
 
 from cede.backends.reference.constants import lift
 from cede.errors import LoweringError
+from cede.lacking import archived, lack
 from cede.running.kernels import resolve
 from cede.running.libraries import register
 from cede.running.signature import laid_out, strides_of
@@ -48,15 +49,16 @@ def dump(program: ExportedProgram) -> bytes:
             "torch": torch.__version__,
         }
     )
-    archive = io.BytesIO()
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", FutureWarning)
-            torch.export.save(plain, archive)
+            saved = archived(lambda file: torch.export.save(plain, file))
     except Exception as error:
+        if lacking := lack(error):
+            raise LoweringError(f"reference: {lacking}") from error
         raise LoweringError(f"reference: torch.export can't save this delegate: {error}") from error
     text = header.encode()
-    return _HEAD.pack(MAGIC, VERSION, len(text)) + text + archive.getvalue()
+    return _HEAD.pack(MAGIC, VERSION, len(text)) + text + saved
 
 
 def restore(data: bytes) -> ExportedProgram:

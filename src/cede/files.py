@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import re
 import secrets
+import signal
 import stat
 import sys
+import threading
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,8 +16,11 @@ from typing import TYPE_CHECKING
 from cede.errors import ConfigError, LoweringError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from importlib.resources.abc import Traversable
+
+_PIECE = 1 << 24
+"""Bytes that are written between two looks for Ctrl-C."""
 
 STANDARD = {"/dev/stdout": 1, "/dev/stderr": 2}
 
@@ -51,7 +56,7 @@ def write_together(files: Mapping[Path, bytes]) -> None:
     """Write several files, all of them or none, each as `write_whole` does.
 
     All are written beside their targets before the first is renamed. Only a crash between two
-    renames leaves some new and some old.
+    renames leaves some new and some old; Ctrl-C is held back while they are done.
 
     Raises:
         LoweringError: a file can't be written; the targets are as they were.
@@ -60,15 +65,18 @@ def write_together(files: Mapping[Path, bytes]) -> None:
     special = [(path, data) for path, data in whole if is_special(path)]
     with ExitStack() as undo:
         renames = []
-        for path, data in whole:
-            if not is_special(path):
-                with _told(path):
-                    beside = _beside(path.resolve(), data)
-                undo.callback(beside.unlink, missing_ok=True)
-                renames.append((path, beside))
-        for path, data in special:
+        with _held() as heed:
+            for path, data in whole:
+                if not is_special(path):
+                    with _told(path):
+                        beside = _beside(path.resolve(), data, heed)
+                    undo.callback(beside.unlink, missing_ok=True)
+                    renames.append((path, beside))
+        for path, data in special:  # may wait for a reader
             write_whole(path, data)
-        _rename(renames, undo)
+        with _held():
+            _rename(renames, undo)
+            undo.close()
 
 
 def _rename(renames: Sequence[tuple[Path, Path]], undo: ExitStack) -> None:
@@ -87,6 +95,41 @@ def _rename(renames: Sequence[tuple[Path, Path]], undo: ExitStack) -> None:
                     beside.replace(target)
                     back.callback(target.unlink, missing_ok=True)
         back.pop_all()
+
+
+@contextmanager
+def _held() -> Iterator[Callable[[], None]]:
+    """Hold Ctrl-C back to the end, but where what this gives is called.
+
+    Python's handler could raise between any two steps, and leave one of two files behind. On
+    another thread than the main one nothing is held, or needed: handlers run on that alone.
+    """
+    pending: list[int] = []
+    if threading.current_thread() is not threading.main_thread():
+        yield lambda: None
+        return
+
+    def heed() -> None:
+        if pending:
+            pending.clear()
+            signal.signal(signal.SIGINT, before)
+            signal.raise_signal(signal.SIGINT)
+            signal.signal(signal.SIGINT, hold)
+
+    def hold(number: int, frame: object) -> None:
+        pending.append(number)
+
+    before = signal.getsignal(signal.SIGINT)
+    if before is None:  # not set by Python, nor to be set back
+        yield lambda: None
+        return
+    signal.signal(signal.SIGINT, hold)
+    try:
+        yield heed
+    finally:
+        signal.signal(signal.SIGINT, before)
+        if pending:
+            signal.raise_signal(signal.SIGINT)
 
 
 def read_text(file: Path | Traversable) -> str:
@@ -128,7 +171,7 @@ def _write_through(path: Path, data: bytes) -> None:
         file.write(data)
 
 
-def _beside(path: Path, data: bytes) -> Path:
+def _beside(path: Path, data: bytes, heed: Callable[[], None]) -> Path:
     """Write a file beside another, to be renamed; nothing is left where that fails."""
     if path.is_dir():
         raise IsADirectoryError(None, "Is a directory")
@@ -139,7 +182,10 @@ def _beside(path: Path, data: bytes) -> Path:
     )
     try:
         with os.fdopen(handle, "wb") as file:
-            file.write(data)
+            for start in range(0, len(data), _PIECE):
+                heed()
+                file.write(memoryview(data)[start : start + _PIECE])
+        heed()
         if path.exists():
             beside.chmod(stat.S_IMODE(path.stat().st_mode))
     except BaseException:

@@ -9,7 +9,8 @@ from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cede.errors import ConfigError
+from cede.errors import ConfigError, LoweringError
+from cede.lacking import lack
 from cede.nearest import suggestion
 
 if TYPE_CHECKING:
@@ -103,4 +104,6 @@ def guarded(where: str, function: Callable[[], Any]) -> Any:
     except (Exception, SystemExit) as error:
         frames = traceback.extract_tb(error.__traceback__)
         line = f" at {frames[-1].filename}:{frames[-1].lineno}" if frames[1:] else ""
+        if lacking := lack(error):
+            raise LoweringError(f"{where}: {lacking}{line}") from error
         raise ConfigError(f"{where}: raised {type(error).__name__}: {error}{line}") from error

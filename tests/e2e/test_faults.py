@@ -83,6 +83,55 @@ def test_a_disk_that_is_full_keeps_the_old_file(tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == ["model.pte", "model.py"]
 
 
+WIDE = """
+import torch
+
+def make():
+    layers = [torch.nn.Linear(2048, 2048) for _ in range(6)]
+    return torch.nn.Sequential(*layers), (torch.ones(1, 2048),)
+"""
+
+# As on a machine that is full: so many MiB may come to those that the process has by then.
+SCARCE = """
+import pathlib, resource, sys
+from cede.cli import main
+import torch, executorch.exir, cede.lowering
+pages = int(pathlib.Path("/proc/self/statm").read_text().split()[0])
+room = pages * resource.getpagesize() + (int(sys.argv.pop(1)) << 20)
+resource.setrlimit(resource.RLIMIT_AS, (room, resource.getrlimit(resource.RLIMIT_AS)[1]))
+main(sys.argv[1:])
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="no such limit there")
+@pytest.mark.parametrize(
+    ("room", "backend", "where"),
+    [
+        (60, "xnnpack", "model.py:make"),
+        (250, "reference", "reference"),
+        pytest.param(120, "reference", "reference", marks=pytest.mark.slow),
+        pytest.param(250, "xnnpack", "", marks=pytest.mark.slow),
+    ],
+)
+def test_too_little_memory_is_told(tmp_path: Path, room: int, backend: str, where: str) -> None:
+    source, out = tmp_path / "model.py", tmp_path / "model.pte"
+    source.write_text(WIDE)
+    out.write_bytes(b"before")
+    (tmp_path / "spare").mkdir()
+    command = [str(room), "export", f"{source}:make", "-b", backend, "-o", str(out), "-q"]
+    # memory of libraries comes in larger pieces than it is asked for where threads are many
+    more = {"TMPDIR": str(tmp_path / "spare"), "OMP_NUM_THREADS": "1", "MALLOC_ARENA_MAX": "1"}
+    done = child(SCARCE, [*command, "lowering.cache=false"], **more)
+    assert done.returncode == 5, done.stderr
+    [error] = [line for line in done.stderr.splitlines() if line.startswith("error: ")]
+    assert error.startswith(f"error: {tmp_path}/{where}" if ".py" in where else f"error: {where}")
+    assert "not enough memory; close other programs, or lower a smaller model" in error
+    assert "Traceback" not in done.stderr
+    assert out.read_bytes() == b"before"
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["model.pte", "model.py", "spare"]
+    assert [each for each in (tmp_path / "spare").rglob("*") if not each.is_dir()] == []
+
+
 @pytest.mark.parametrize("spoil", ["cut", "noise", "empty"])
 def test_a_corrupt_program_is_refused(tmp_path: Path, spoil: str) -> None:
     lowered = api.export(nn.Linear(4, 4).eval(), (torch.ones(1, 4),), config="reference")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import stat
 import subprocess
 import sys
@@ -12,7 +13,7 @@ from typing import Any
 import pytest
 
 from cede.errors import LoweringError
-from cede.files import write_whole
+from cede.files import write_together, write_whole
 
 
 def test_writes_and_replaces(tmp_path: Path) -> None:
@@ -136,3 +137,73 @@ def test_failing_midway_leaves_the_old_file(
         assert str(caught.value) == f"{path}: can't be written: No space left on device"
     assert path.read_bytes() == b"old"
     assert os.listdir(tmp_path) == ["a.pte"]
+
+
+def interrupted(at: int, files: dict[Path, bytes]) -> bool:
+    """Write files, and press Ctrl-C at that line of the code that does; whether it came to that."""
+    left = [at]
+
+    def traced(frame: Any, event: str, argument: object) -> Any:
+        if not frame.f_code.co_filename.endswith(("cede/files.py", "contextlib.py")):
+            return None
+        if event == "line":
+            left[0] -= 1
+            if not left[0]:
+                signal.raise_signal(signal.SIGINT)
+        return traced
+
+    before = sys.gettrace()
+    sys.settrace(traced)
+    try:
+        write_together(files)
+    except KeyboardInterrupt:
+        return True
+    finally:
+        sys.settrace(before)
+    return left[0] <= 0
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_ctrl_c_at_any_line_leaves_all_files_or_none(tmp_path: Path, there: bool) -> None:
+    paths = [tmp_path / name for name in ("a.pte", "a.ptd", "a.json")]
+    handler = signal.signal(signal.SIGINT, signal.default_int_handler)
+    olds = news = 0
+    try:
+        for line in range(1, 1000):
+            for path in paths:
+                path.write_bytes(b"old") if there else path.unlink(missing_ok=True)
+            if not interrupted(line, dict.fromkeys(paths, b"new" * 9)):
+                break
+            assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+            found = {path.read_bytes() if path.exists() else b"" for path in paths}
+            assert len(found) == 1, (line, found)
+            olds, news = olds + (b"new" * 9 not in found), news + (b"new" * 9 in found)
+            more = {path.name for path in tmp_path.iterdir()} - {path.name for path in paths}
+            assert not more, line
+    finally:
+        signal.signal(signal.SIGINT, handler)
+    assert olds > 10
+    assert news > 0
+    assert line < 999
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes with names there")
+def test_ctrl_c_ends_waiting_for_a_reader(tmp_path: Path) -> None:
+    pipe, beside = tmp_path / "pipe", tmp_path / "a.pte"
+    os.mkfifo(pipe)
+    code = (
+        "import pathlib, signal, sys; from cede.files import write_together\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler); print('writes', flush=True)\n"
+        "write_together({pathlib.Path(each): b'new' for each in sys.argv[1:]})"
+    )
+    command = [sys.executable, "-c", code, str(beside), str(pipe)]
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    with subprocess.Popen(command, stdout=-1, stderr=-1, text=True, env=env) as running:
+        assert running.stdout is not None
+        running.stdout.readline()
+        while not any(path.name.startswith(".cede-") for path in tmp_path.iterdir()):
+            assert running.poll() is None
+        running.send_signal(signal.SIGINT)
+        _, error = running.communicate(timeout=60)
+    assert "KeyboardInterrupt" in error
+    assert [path.name for path in tmp_path.iterdir()] == ["pipe"]

@@ -9,7 +9,8 @@ from typing import Any
 
 import click
 
-from cede.errors import CedeError
+from cede.errors import CedeError, LoweringError
+from cede.lacking import lack
 
 TORCH_LOGS = (
     "torch._subclasses.fake_tensor",
@@ -44,6 +45,9 @@ class CommandLine(click.Group):
         except (click.ClickException, click.exceptions.Exit, click.Abort, BrokenPipeError):
             raise
         except Exception as error:
+            if lacking := lack(error):
+                _tell(lacking)
+                ctx.exit(LoweringError.exit_code)
             _tell(
                 f"unexpected {type(error).__name__}: {error}\n"
                 "This is a fault of cede or of what it called; CEDE_DEBUG=1 shows where."

@@ -117,11 +117,12 @@ def export(
         lowered, made, timing = job.run(steps)
         with steps.step("write"):
             report = replace(lowered.report(timing), quantization=made.quantization)
+            beside: dict[Path, bytes] = {}
             if plan_out is not None:
-                lowered.plan.save(plan_out)
+                beside[plan_out] = lowered.plan.to_json().encode()
             if report_out is not None:
-                options.give(formed(report, report_form, report_out, model), report_out)
-            lowered.save(output, weights)
+                beside[report_out] = formed(report, report_form, report_out, model).encode()
+            lowered.save(output, weights, beside=beside)
     if not quiet:
         warn(lowered.warnings if form != "csv" else (*lowered.plan.warnings, *lowered.warnings))
         click.echo(formed(report, form, title=model), nl=False)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from cede.files import write_whole
+from cede.lacking import archived
 from cede.llm.settings import LlmSettings, load_settings
 from cede.llm.steps import Steps
 from cede.reporting.forms import form_of, formed
@@ -132,17 +133,15 @@ def _lowered(settings: LlmSettings, steps: Steps, step: Step) -> tuple[Lowered, 
 
 
 def _write(lowered: Lowered, settings: LlmSettings, quantization: Quantized | None) -> None:
+    beside: dict[Path, bytes] = {}
     if settings.report is not None:
         report = replace(lowered.report(), quantization=quantization)
-        write_whole(settings.report, formed(report, form_of(settings.report)).encode())
-    lowered.save(settings.output, settings.weights if lowered.weights else None)
+        beside[settings.report] = formed(report, form_of(settings.report)).encode()
+    weights = settings.weights if lowered.weights else None
+    lowered.save(settings.output, weights, beside=beside)
 
 
 def _save(program: ExportedProgram, path: Path) -> None:
-    import io
-
     import torch
 
-    made = io.BytesIO()
-    torch.export.save(program, made)
-    write_whole(path, made.getvalue())
+    write_whole(path, archived(lambda file: torch.export.save(program, file)))

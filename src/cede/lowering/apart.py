@@ -29,7 +29,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from cede.errors import ConfigError, LoweringError
-from cede.lowering.upstream import CompilerFailed, heads, lack, texts
+from cede.lacking import lack
+from cede.lowering.upstream import CompilerFailed, heads, texts
 from cede.reporting.tables import quantity
 
 if TYPE_CHECKING:

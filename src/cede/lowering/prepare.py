@@ -13,6 +13,7 @@ from cede.constants import constants
 from cede.lowering.exchange import exchanged, part
 from cede.lowering.flows import copy_results, endangered
 from cede.lowering.fold import fold, foldable
+from cede.lowering.unbacked import forget_pending
 
 if TYPE_CHECKING:
     from torch.export import ExportedProgram
@@ -34,6 +35,7 @@ def prepared(program: ExportedProgram) -> ExportedProgram:
     * Weights in another layout than contiguous (`module.to(memory_format=...)`) are laid out anew:
       compilers of delegates take them as they lie in memory.
     """
+    forget_pending(program)
     result, own = copy.copy(program), program.graph_module
     result._constants = dict(program.constants)
     result._state_dict = dict(program.state_dict)
@@ -50,8 +52,7 @@ def prepared(program: ExportedProgram) -> ExportedProgram:
         _clone_outputs(result, returned)
         _part_lists(result, listed)
     if exchanged(result):
-        if result.graph_module is own:
-            result._graph_module = copy.deepcopy(own)
+        result._graph_module = copy.deepcopy(result.graph_module)
         result._graph_signature = copy.deepcopy(result.graph_signature)
         part(result)
     if endangered(result.graph_module):

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import errno
 import re
-import tempfile
 from typing import TYPE_CHECKING
 
 from torch.export import ExportedProgram
 
 from cede.errors import LoweringError
+from cede.lacking import chain, lack
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -18,7 +17,6 @@ if TYPE_CHECKING:
     from cede.planning import Plan
     from cede.types import Delegation, OpGraph
 
-_FULL = (errno.ENOSPC, errno.EFBIG, errno.EDQUOT)
 _NODE = re.compile(r"%(\w+)|[Nn]ode '?(\w+)|\bFor (\w+),")
 _SOURCE = re.compile(r'File "([^"]+)", line (\d+), in forward')
 
@@ -85,38 +83,18 @@ def upstream_error(stage: str, error: Exception, plan: Plan | None) -> LoweringE
     return CompileError(message, plan, graph, given, named, heads(error))
 
 
-def lack(error: BaseException) -> str:
-    """What this machine has too little of, "" where that isn't the reason."""
-    for each in _chain(error):
-        if isinstance(each, MemoryError):
-            return "not enough memory; close other programs, or lower a smaller model"
-        if isinstance(each, OSError) and each.errno in _FULL:
-            return (
-                f"{each.strerror} ({each.filename or 'a temporary file'}); free space in"
-                f" {tempfile.gettempdir()}, or set TMPDIR to a folder that has it"
-            )
-    return ""
-
-
-def _chain(error: BaseException) -> Iterator[BaseException]:
-    current: BaseException | None = error
-    while current is not None:
-        yield current
-        current = current.__cause__
-
-
 def texts(error: BaseException) -> str:
     """All that an error and its causes say."""
     return "\n".join(
         each.text if isinstance(each, CompilerFailed) else str(each).strip()
-        for each in _chain(error)
+        for each in chain(error)
     )
 
 
 def heads(error: BaseException) -> str:
     """The first sentences of an error and of its first cause, in a line."""
-    chain = list(_chain(error))
-    causes = chain[:1] if len(chain) == 1 else [chain[0], chain[-1]]
+    found = list(chain(error))
+    causes = found[:1] if len(found) == 1 else [found[0], found[-1]]
     return "; because of ".join(
         str(each)
         if isinstance(each, CompilerFailed)
@@ -152,7 +130,7 @@ def _delegate(error: Exception, plan: Plan | None) -> Delegation | None:
     if plan is None:
         return None
     owner = plan.delegation_of()
-    for each in _chain(error):
+    for each in chain(error):
         for program in _compiled(each):
             for node in program.graph.nodes:
                 if node.name in owner:

@@ -10,6 +10,7 @@ from cede.files import write_together
 from cede.reporting import Report, make_report
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
     from executorch.exir import ExecutorchProgramManager
@@ -108,12 +109,19 @@ class Lowered:
 
         return read(self.buffer, weights=self.weights or None)
 
-    def save(self, path: Path | str, weights: Path | str | None = None) -> None:
+    def save(
+        self,
+        path: Path | str,
+        weights: Path | str | None = None,
+        *,
+        beside: Mapping[Path, bytes] | None = None,
+    ) -> None:
         """Write the `.pte`, and the `.ptd` if there is one: whole, both or none.
 
         Args:
             path: of the `.pte`.
             weights: of the `.ptd`; None is the same name with that suffix.
+            beside: more files, such as a report, which are written with them or not at all.
 
         Raises:
             ConfigError: a path for weights that stand in the `.pte`.
@@ -127,7 +135,7 @@ class Lowered:
                 f"{weights}: the constants stand in the program; lower it with"
                 " lowering.external_weights=true"
             )
-        files = {program: self.buffer}
+        files = {**(beside or {}), program: self.buffer}
         if held:
             files[Path(weights) if weights is not None else program.with_suffix(".ptd")] = held
         write_together(files)
