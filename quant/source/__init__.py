@@ -3,14 +3,51 @@
 scheme (what a mode means) -> layers (which modules, in which groups) -> apply -> rows
 """
 
-from cede.quant.source.apply import quantize_model
-from cede.quant.source.compare import compared, compared_programs
-from cede.quant.source.ranked import RankedRow
-from cede.quant.source.rows import QuantizationReport, QuantizedRow
-from cede.quant.source.scheme import MODES, Embedding, Scheme, read_embedding, read_mode
-from cede.quant.source.sensitivity import rank_layers
-from cede.quant.source.suggest import CANDIDATES, suggest_quantization
-from cede.quant.source.suggestion import SuggestedRow, Suggestion, read_error
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from cede.quant.source.apply import quantize_model
+    from cede.quant.source.compare import compared, compared_programs
+    from cede.quant.source.ranked import RankedRow
+    from cede.quant.source.rows import QuantizationReport, QuantizedRow
+    from cede.quant.source.scheme import MODES, Embedding, Scheme, read_embedding, read_mode
+    from cede.quant.source.sensitivity import rank_layers
+    from cede.quant.source.suggest import CANDIDATES, suggest_quantization
+    from cede.quant.source.suggestion import SuggestedRow, Suggestion, read_error
+
+_HOME = {
+    "cede.quant.source.apply": ("quantize_model",),
+    "cede.quant.source.compare": (
+        "compared",
+        "compared_programs",
+    ),
+    "cede.quant.source.ranked": ("RankedRow",),
+    "cede.quant.source.rows": (
+        "QuantizationReport",
+        "QuantizedRow",
+    ),
+    "cede.quant.source.scheme": (
+        "MODES",
+        "Embedding",
+        "Scheme",
+        "read_embedding",
+        "read_mode",
+    ),
+    "cede.quant.source.sensitivity": ("rank_layers",),
+    "cede.quant.source.suggest": (
+        "CANDIDATES",
+        "suggest_quantization",
+    ),
+    "cede.quant.source.suggestion": (
+        "SuggestedRow",
+        "Suggestion",
+        "read_error",
+    ),
+}
+_FROM = {name: module for module, names in _HOME.items() for name in names}
 
 __all__ = [
     "CANDIDATES",
@@ -31,3 +68,11 @@ __all__ = [
     "read_mode",
     "suggest_quantization",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _FROM:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(_FROM[name]), name)
+    globals()[name] = value
+    return value

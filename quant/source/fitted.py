@@ -54,7 +54,7 @@ def fitted(
     with _one_thread():
         found = [
             _searched(rows, group or columns, by, 2 ** (bits - 1), dtype)
-            for rows in weight.split(max(1, _PART // columns))
+            for rows in torch.split(weight, max(1, _PART // columns))
         ]
     return torch.cat([data for data, _ in found]), torch.cat([scale for _, scale in found])
 

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import executorch.exir.passes._quant_patterns_and_replacements  # noqa: F401  registers embedding_*
 import torch
 import torch.ao.quantization.fx._decomposed  # registers dequantize_per_channel
 from torch import nn
+
+from cede.lowering.inside_executorch.imports import import_executorch
+
+import_executorch()  # before anything else here imports it
+
+import executorch.exir.passes._quant_patterns_and_replacements  # noqa: E402,F401  embedding_*
 
 if TYPE_CHECKING:
     from collections.abc import Callable
