@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -15,8 +16,8 @@ from cede.llm.key import key_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
+PLAIN = Path(__file__).parents[1] / "smollm2-8da4w.yaml"
 SIZES = {"dim": 64, "hidden_dim": 96, "n_layers": 1, "n_heads": 4, "vocab_size": 128}
 
 
@@ -26,7 +27,7 @@ def asked(folder: Path, *overrides: str) -> LlmSettings:
         f"export.output_name={folder / 'made.pte'}", "export.max_seq_length=8",
         "export.max_context_length=16", f"cede.lowering.cache_folder={folder / 'kept'}", *overrides,
     ]  # fmt: skip
-    return load_settings("smollm2-8da4w", given)
+    return load_settings(PLAIN, given)
 
 
 def made(settings: LlmSettings) -> tuple[Exported, list[str], bytes]:
@@ -52,7 +53,7 @@ def folder(tmp_path: Path) -> Path:
     random = ["base.checkpoint=null", "base.random_weights=true", "model.use_kv_cache=false",
               "model.use_sdpa_with_kv_cache=false",
               f"base.params={tmp_path / 'params.json'}"]  # fmt: skip
-    settings = load_settings("smollm2-8da4w", [*random, *plain])
+    settings = load_settings(PLAIN, [*random, *plain])
     model = model_of(settings, prepare_model(settings)).source()
     torch.save(dict(model.named_parameters()), tmp_path / "model.pth")
     return tmp_path

@@ -8,7 +8,7 @@ from executorch.exir import to_edge_transform_and_lower
 from torch import nn
 
 import cede
-from cede.lowering.unbacked import forget_pending
+from cede.lowering.inside_executorch.pending import forget_pending
 
 
 class Sized(nn.Module):

@@ -60,7 +60,7 @@ def test_a_text_is_read_in_calls(bytewise: Tokenizer) -> None:
     assert torch.cat([call[0] for call in calls], 1).tolist() == [bytewise.encode("ten bytes!")]
     assert all(call[1]["input_pos"].tolist() == [0] for call in calls)
     with pytest.raises(ConfigError, match="there is no tokenizer: give"):
-        prepare(load_settings("smollm2-8da4w", [*RANDOM, "cede.quantize.scales=fitted"]))
+        prepare(load_settings("smollm2-8da4w", RANDOM))
 
 
 SIZES: dict[str, Any] = {

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, TypeVar
 import torch
 from executorch.exir.dialects.edge._ops import EdgeOpOverload
 
-from cede.lowering.inside_executorch.pending import forget_pending
 from cede.lowering.layouts import LayoutsMet
 from cede.lowering.sizes import compile_config
 
@@ -56,7 +55,6 @@ def let_through(program: ExportedProgram, convert: Callable[[EdgeCompileConfig, 
 
 
 def _settings(program: ExportedProgram) -> EdgeCompileConfig:
-    forget_pending(program)  # by attempts before this one
     settings = compile_config(program)
     settings._core_aten_ops_exception_list = [BeyondCore()]
     return settings

@@ -13,7 +13,7 @@ from cede.constants import constants
 from cede.lowering.exchange import exchanged, part
 from cede.lowering.flows import copy_results, endangered
 from cede.lowering.fold import fold, foldable
-from cede.lowering.unbacked import forget_pending
+from cede.lowering.inside_executorch.pending import forget_pending
 
 if TYPE_CHECKING:
     from torch.export import ExportedProgram

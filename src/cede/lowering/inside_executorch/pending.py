@@ -1,7 +1,8 @@
-"""Sizes that an attempt was told of by `item()` and did not get to bind (torch 2.13).
+"""Sizes that depend on data, in the shape environment that all conversions of a program share.
 
-A trace binds each symbol that appeared since the last one (`compute_unbacked_bindings`), and fails
-on those that an attempt left behind when it stopped half way.
+A trace binds each symbol that appeared since the last one (`compute_unbacked_bindings`, torch
+2.13), and fails on those that an earlier one left: where it stopped half way, or where a
+decomposition read a number of a tensor that no value it returned tells.
 """
 
 from __future__ import annotations
