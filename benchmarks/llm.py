@@ -83,21 +83,23 @@ def cut(folder: Path, layers: int) -> Path:
     return folder / "llm.yaml"
 
 
-def timed(module: list[str], config: Path, output: Path) -> tuple[float, float]:
-    """CPU and wall seconds of an export."""
+def timed(module: list[str], config: Path, output: Path) -> tuple[float, float, float]:
+    """CPU seconds, wall seconds and peak memory (GB) of an export."""
     command = [sys.executable, "-m", *module, "--config", str(config)]
     command.append(f"{'+' if 'executorch' in module[0] else ''}export.output_name={output}")
     source = str(Path(cede.__file__).parents[1])
     env = {**os.environ, "HF_HUB_OFFLINE": "1", "PYTHONPATH": source}
-    before, begin = os.times(), time.perf_counter()
-    done = subprocess.run(  # hydra leaves a folder where it runs
-        command, env=env, cwd=config.parent, capture_output=True, text=True, check=False
-    )
-    wall, after = time.perf_counter() - begin, os.times()
-    if done.returncode:
-        sys.exit(f"{' '.join(command)}\n{done.stdout[-2000:]}{done.stderr[-4000:]}")
-    cpu = after.children_user + after.children_system
-    return cpu - before.children_user - before.children_system, wall
+    env["CEDE_CACHE"] = str(config.parent / "cache")
+    begin = time.perf_counter()
+    with tempfile.TemporaryFile("w+") as said:  # hydra leaves a folder where it runs
+        child = subprocess.Popen(command, env=env, cwd=config.parent, stdout=said, stderr=said)
+        _, status, used = os.wait4(child.pid, 0)
+        child.returncode = os.waitstatus_to_exitcode(status)
+        if child.returncode:
+            said.seek(0)
+            sys.exit(f"{' '.join(command)}\n{said.read()[-4000:]}")
+    wall = time.perf_counter() - begin
+    return used.ru_utime + used.ru_stime, wall, used.ru_maxrss / 1e6
 
 
 def speed(path: Path, tokens: int) -> tuple[float, float]:
@@ -130,7 +132,7 @@ def llama_cpp(python: str, tokens: int) -> None:
         sys.exit(f"{python}: {done.stderr[-2000:]}")
     prefill, decode = map(float, done.stdout.split()[-2:])
     size = path.stat().st_size / 1e6
-    print(f"{'llama.cpp':12}{'':27}{size:9.1f}{prefill:9.1f}{decode:9.1f}   30 layers, Q4_1")
+    print(f"{'llama.cpp':12}{'':36}{size:9.1f}{prefill:9.1f}{decode:9.1f}   30 layers, Q4_1")
 
 
 def delegates(path: Path) -> int:
@@ -148,7 +150,7 @@ def main() -> None:
     parser.add_argument("--llama-cpp", metavar="PYTHON")
     given = parser.parse_args()
     print(f"SmolLM2-135M, {given.layers} layers, 8da4w 32, embedding 4,32, XNNPACK")
-    heads = ("CPU s", "wall s", "delegates", "MB", "prefill/s", "decode/s")
+    heads = ("CPU s", "wall s", "peak GB", "delegates", "MB", "prefill/s", "decode/s")
     print(" " * 12, *(f"{head:>9}" for head in heads), sep="")
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -157,11 +159,11 @@ def main() -> None:
         first = 0.0
         for label, module in (("export_llm", theirs), ("cede", ours), ("cede again", ours)):
             path = folder / f"{label.replace(' ', '-')}.pte"
-            cpu, wall = timed(module, config, path)
+            cpu, wall, peak = timed(module, config, path)
             prefill, decode = speed(path, given.tokens)
             first = first or cpu
             print(
-                f"{label:12}{cpu:9.1f}{wall:9.1f}{delegates(path):9}"
+                f"{label:12}{cpu:9.1f}{wall:9.1f}{peak:9.2f}{delegates(path):9}"
                 f"{path.stat().st_size / 1e6:9.1f}{prefill:9.1f}{decode:9.1f}"
                 f"   {cpu / first:.2f} of export_llm's CPU time",
                 flush=True,

@@ -97,9 +97,8 @@ def test_report_has_both_times(lowered) -> None:
     )
     head = report.text().splitlines()
     assert head[1].startswith("predicted ")
-    assert re.match(r"measured \S+ \wss? a call: .* in delegates, .* outside", head[2]) or (
-        head[2].startswith("measured ")
-    )
+    parts = r"while it is traced, .* in delegates, .* outside"
+    assert re.match(rf"measured \S+ \wss? a call; {parts}", head[2])
     assert "predicted    measured" in report.text()
     assert "measured_seconds" in report.delegates_csv().splitlines()[0]
     data = json.loads(report.json())

@@ -49,11 +49,11 @@ def foreseen(found: Prediction) -> str:
 
 
 def seen(timing: Timing) -> str:
-    """One line with measured seconds and where they go."""
+    """One line with measured seconds and where they go: tracing that takes time of its own."""
     line = f"measured {seconds(timing.seconds)} a call"
     if timing.delegates or timing.ops:
         line += (
-            f": {seconds(sum(timing.delegates.values()))} in delegates,"
+            f"; while it is traced, {seconds(sum(timing.delegates.values()))} in delegates,"
             f" {seconds(sum(timing.ops.values()))} outside"
         )
     return line
