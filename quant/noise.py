@@ -8,6 +8,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from torch import Tensor
 
+_PART = 1 << 20
+"""So many numbers are compared at a time: float64 of a whole weight would be the peak of memory."""
+
 
 def sqnr(wanted: Tensor, got: Tensor) -> float:
     """Signal to quantization noise in dB, in float64; infinite where there is no noise.
@@ -16,8 +19,14 @@ def sqnr(wanted: Tensor, got: Tensor) -> float:
         wanted: of any shape and dtype.
         got: of the same shape.
     """
-    wanted, got = wanted.detach().double(), got.detach().double()
-    noise, signal = float((wanted - got).square().sum()), float(wanted.square().sum())
+    import torch
+
+    noise = signal = 0.0
+    parts = (torch.split(each.detach().reshape(-1), _PART) for each in (wanted, got))
+    for one, other in zip(*parts, strict=True):
+        exact = one.double()
+        noise += float((exact - other.double()).square().sum())
+        signal += float(exact.square().sum())
     if noise == 0.0:
         return math.inf
     return 10 * math.log10(signal / noise) if signal else -math.inf
