@@ -95,3 +95,44 @@ def test_the_key_is_that_of_all_that_an_llm_is_made_from(folder: Path) -> None:
     (folder / "model.pth").write_bytes(b"other")
     found.append(key())
     assert len({*found} - {None}) == len(found)
+
+
+def test_the_key_reads_what_an_llm_is_made_from_and_nothing_beside_it(folder: Path) -> None:
+    def key(*overrides: str) -> str | None:
+        settings = asked(folder, *overrides)
+        return key_of(settings, prepare(settings.config)[0])
+
+    first = key()
+    (folder / "report.json").write_text("{}")  # as an export itself may write it
+    (folder / "broken.json").symlink_to(folder / "nowhere")
+    assert key() == first is not None
+    place = folder / "hf"
+    place.mkdir()
+    for name in ("config.json", "tokenizer.json", "model.safetensors"):
+        (place / name).write_text("{}")
+    named = (f"base.checkpoint={place}", f"base.tokenizer_path={place / 'tokenizer.json'}")
+    found = [key(*named)]
+    for name in ("model.safetensors", "config.json", "tokenizer.json", "tokenizer_config.json",
+                 "generation_config.json", "more.safetensors"):  # fmt: skip
+        (place / name).write_text('{"a": 1}')
+        found.append(key(*named))
+    assert None not in found
+    assert len(set(found)) == len(found)
+
+
+def test_nothing_is_kept_of_a_checkpoint_that_was_written_meanwhile(folder: Path) -> None:
+    file = folder / "model.pth"
+    old = file.read_bytes()
+    torch.save({name: value + 1 for name, value in torch.load(file).items()}, folder / "new.pth")
+
+    @contextmanager
+    def step(name: str) -> Iterator[Any]:
+        if name == "load":
+            (folder / "new.pth").replace(file)
+        yield
+
+    other = export_llm(asked(folder), step=step)
+    assert other.lowered is not None
+    assert not list((folder / "kept").glob("program-*"))
+    file.write_bytes(old)
+    assert made(asked(folder))[2] != other.lowered.buffer

@@ -120,6 +120,22 @@ def test_what_changes_is_lowered_anew(tmp_path: Path, lowerings: list[int]) -> N
     anew(plan=made.plan)
 
 
+def test_reasons_name_the_file_that_their_rule_is_from(tmp_path: Path) -> None:
+    def reasons(name: str) -> str:
+        file = tmp_path / name
+        file.write_text("backends: [xnnpack]\npolicy: {exclude: ['op:aten.linear*']}\n")
+        config = cede.load_config(file, [f"lowering.cache_folder={tmp_path / 'kept'}"])
+        lowered = cede.lower(torch.export.export(Net().eval(), X), config=config)
+        return " ".join(each.reason.detail for each in lowered.plan.refusals)
+
+    torch.manual_seed(0)
+    assert "one.yaml" in reasons("one.yaml")
+    torch.manual_seed(0)
+    told = reasons("two.yaml")
+    assert "two.yaml" in told
+    assert "one.yaml" not in told
+
+
 def test_weights_that_came_to_share_memory_are_told(tmp_path: Path, lowerings: list[int]) -> None:
     """Equal bytes, another warning."""
     model = torch.nn.Sequential(torch.nn.Linear(64, 64), torch.nn.Linear(64, 64)).eval()

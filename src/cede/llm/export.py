@@ -114,7 +114,7 @@ def _told(steps: Steps) -> Told:
 
 def _lowered(settings: LlmSettings, steps: Steps, step: Step) -> tuple[Lowered, Told]:
     from cede import api
-    from cede.llm.key import key_of
+    from cede.llm.key import key_of, state_of
     from cede.llm.upstream import quiet
     from cede.programs.again import Making, kept
 
@@ -127,7 +127,11 @@ def _lowered(settings: LlmSettings, steps: Steps, step: Step) -> tuple[Lowered, 
         with step("lower"), quiet():
             return lower_program(program, host, config, options, None, metadata, store)
 
-    making = Making(source=lambda: steps.program, lower=anew, beside=lambda: _told(steps))
+    before = state_of(settings)  # somebody may write a checkpoint while it is exported
+    making = Making(
+        source=lambda: steps.program, lower=anew, beside=lambda: _told(steps),
+        unchanged=lambda: before is not None and before == state_of(settings),
+    )  # fmt: skip
     lowered, told = kept(lambda: key_of(settings, host), host, config, making)
     return lowered, told
 

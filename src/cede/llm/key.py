@@ -25,6 +25,9 @@ _ASIDE = {"export": ("output_name", "output_dir", "export_only"), "debug": ("ver
 _PART = 1 << 22
 """Bytes that are read at a time."""
 
+_READ = ("config.json", "tokenizer.json", "tokenizer_config.json", "generation_config.json")
+"""What is read of a folder of Hugging Face beside its safetensors files."""
+
 
 def key_of(settings: LlmSettings, host: Host) -> str | None:
     """The key of the program that settings give, None where it can't be told.
@@ -53,15 +56,26 @@ def _llm(settings: LlmSettings) -> Iterator[str]:
     yield plain(values)
 
 
+def state_of(settings: LlmSettings) -> list[tuple[int, int, int]] | None:
+    """Inode, size and time of each file that the key is made from, None where one is gone."""
+    try:
+        found = [file.stat() for file in _named(settings)]
+    except OSError:
+        return None
+    return [(each.st_ino, each.st_size, each.st_mtime_ns) for each in found]
+
+
 def _files(settings: LlmSettings) -> Iterator[str]:
+    for file in _named(settings):
+        yield f"{file} {_hash(file)}"
+
+
+def _named(settings: LlmSettings) -> list[Path]:
+    """The files that the config names, and those that are read with them, each once."""
     base: Any = settings.llm.base
     named = [checkpoint_path(base.checkpoint)] if base.checkpoint else []
     named += [Path(text).expanduser() for text in (base.params, base.tokenizer_path) if text]
-    for path in named:
-        if path is None:
-            continue
-        for file in _beside(path):
-            yield f"{file} {_hash(file)}"
+    return list(dict.fromkeys(file for path in named if path is not None for file in _with(path)))
 
 
 def _hash(file: Path) -> str:
@@ -72,11 +86,13 @@ def _hash(file: Path) -> str:
     return found.hexdigest()
 
 
-def _beside(path: Path) -> list[Path]:
-    """A file with those around it that are read with it, or a folder's files."""
-    if path.suffix == ".gguf" or not path.exists():  # a name of ready params is no file
-        return [path] if path.exists() else []
+def _with(path: Path) -> list[Path]:
+    """A file with those around it that are read with it, or what is read of a folder."""
+    if not path.exists():  # a name of ready params, of a package
+        return []
     folder = path if path.is_dir() else path.parent
-    texts = [each for each in folder.iterdir() if each.suffix == ".json"]
-    whole = [each for each in path.iterdir() if each.is_file()] if path.is_dir() else [path]
-    return sorted({*texts, *whole})
+    found = [folder / name for name in _READ]
+    found += folder.glob("*.safetensors") if path.is_dir() else [path]
+    # others may be what an export itself writes: a report
+    alone = path.is_file() and path.suffix not in (".json", ".safetensors")
+    return [path] if alone else sorted({each for each in found if each.exists()})

@@ -37,11 +37,13 @@ class Making:
         source: gives the exported program.
         lower: lowers it, with the delegates of a store.
         beside: records to keep beside the program, asked for once it is lowered.
+        unchanged: whether it was made from what its key tells.
     """
 
     source: Callable[[], ExportedProgram]
     lower: Callable[[Store | None], Lowered]
     beside: Callable[[], tuple[Any, ...]] = tuple
+    unchanged: Callable[[], bool] = lambda: True
 
 
 def lower(
@@ -92,7 +94,7 @@ def kept(
         return lowered, found.beside
     made = making.lower(store)
     beside = making.beside()
-    if known is not None and _lasting(made, host):
+    if known is not None and _lasting(made, host) and making.unchanged():
         store.put(known, *entry.write(made, beside))
     return replace(made, warnings=(*made.warnings, *store.warnings)), beside
 

@@ -13,6 +13,7 @@ from torch.utils import _pytree as pytree
 
 from cede.config import ROOFLINE
 from cede.facts.places import layer_of, module_of, origin_of, source_of
+from cede.policy import read_policy
 from cede.programs import content
 from cede.programs.content import Opaque, digest, plain
 from cede.programs.versions import installed, module_sources, own_sources
@@ -86,6 +87,7 @@ def settings(
     for name in _OWN:
         del values["lowering"][name]
     yield plain(values)
+    yield from _told(config)
     if config.costs not in ("", ROOFLINE):
         try:
             yield hashlib.sha256(Path(config.costs).read_bytes()).hexdigest()
@@ -95,6 +97,16 @@ def settings(
         yield f"{name} {host.availability(name)}"
     yield replay.to_json() if replay is not None else ""
     yield plain(dict(metadata or {}))
+
+
+def _told(config: Config) -> Iterator[str]:
+    """Where rules of the policy come from: reasons and warnings say it."""
+    policy = read_policy(config)
+    yield from map(str, policy.rules)
+    if policy.max_claims is not None:
+        yield policy.fuel
+    if policy.fallback != "ignore":
+        yield policy.place
 
 
 def _content(program: ExportedProgram) -> Iterator[str]:
