@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from cede.backends.coreml.here import DELEGATE_ID, available
 from cede.backends.coreml.options import CoreMLOptions, compile_specs
 from cede.backends.coreml.partitioner import CoreMLPartitioner
-from cede.backends.coreml.quantizer import QUANTIZER
+from cede.backends.coreml.quantizer import QUANTIZERS
 from cede.backends.coreml.vetoes import wrong
 from cede.hookspec import hookimpl
 from cede.types import Backend
@@ -27,7 +27,7 @@ def cede_partitioners() -> Iterator[Partitioner]:
 @hookimpl
 def cede_quantizers() -> Iterator[Quantizer]:
     """How its programs are annotated for int8."""
-    yield QUANTIZER
+    yield from QUANTIZERS
 
 
 @hookimpl
@@ -40,7 +40,7 @@ def cede_backends() -> Iterator[Backend]:
         register=_register,
         compile_specs=compile_specs,
         options=CoreMLOptions,
-        quantizers=("coreml",),
+        quantizers=tuple(each.name for each in QUANTIZERS),
         objects=wrong,
     )
 

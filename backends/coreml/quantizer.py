@@ -1,7 +1,8 @@
-"""Core ML's quantizer, of coremltools: int8, static or weights alone."""
+"""Core ML's quantizers: coremltools' own, and the annotations of XNNPACK's, which it reads too."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from cede.backends.coreml.here import missing
@@ -21,6 +22,26 @@ def _make(mode: str, per_channel: bool) -> Any:
     return CoreMLQuantizer(LinearQuantizerConfig.from_dict({"global_config": scheme}))
 
 
+def _make_baseline(mode: str, per_channel: bool) -> Any:
+    return _baseline(per_channel, -127, 127)
+
+
+def _make_baseline_four_bits(mode: str, per_channel: bool) -> Any:
+    return _baseline(per_channel, -8, 7)
+
+
+def _baseline(per_channel: bool, low: int, high: int) -> Any:
+    from executorch.backends.xnnpack.quantizer.xnnpack_quantizer import (
+        XNNPACKQuantizer,
+        get_symmetric_quantization_config,
+    )
+
+    scheme = get_symmetric_quantization_config(
+        is_per_channel=per_channel, is_dynamic=False, weight_qmin=low, weight_qmax=high
+    )
+    return XNNPACKQuantizer().set_global(scheme)
+
+
 QUANTIZER = Quantizer(
     name="coreml",
     backend="coreml",
@@ -28,3 +49,7 @@ QUANTIZER = Quantizer(
     make=_make,
     available=missing,
 )
+BASELINE = replace(QUANTIZER, name="coreml_baseline", modes=("static",), make=_make_baseline)
+BASELINE_FOUR_BITS = replace(BASELINE, name="coreml_baseline_c4", make=_make_baseline_four_bits)
+
+QUANTIZERS = (QUANTIZER, BASELINE, BASELINE_FOUR_BITS)

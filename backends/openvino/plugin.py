@@ -10,7 +10,7 @@ from cede.backends.openvino.bonds import Bonded
 from cede.backends.openvino.extended import Extended
 from cede.backends.openvino.installed import available
 from cede.backends.openvino.operators import operator
-from cede.backends.openvino.quantizer import QUANTIZER
+from cede.backends.openvino.quantizer import FOUR_BITS, QUANTIZER
 from cede.backends.openvino.review import weights_that_leave
 from cede.backends.openvino.vetoes import (
     dtype,
@@ -89,6 +89,7 @@ def cede_partitioners() -> Iterator[Partitioner]:
 def cede_quantizers() -> Iterator[Quantizer]:
     """How its programs are annotated for int8."""
     yield QUANTIZER
+    yield FOUR_BITS
 
 
 @hookimpl
@@ -108,6 +109,6 @@ def cede_backends() -> Iterator[Backend]:
         rates=_rates,
         compile_specs=_specs,
         options=OpenvinoOptions,
-        quantizers=("openvino",),
+        quantizers=("openvino", "openvino_c4"),
         objects=wrong,
     )

@@ -7,7 +7,7 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 from cede.backends.xnnpack.implicit import Implicit, read_outside
-from cede.backends.xnnpack.quantizer import QUANTIZER
+from cede.backends.xnnpack.quantizer import FOUR_BITS, QUANTIZER
 from cede.backends.xnnpack.vetoes import (
     approximate_gelu,
     grouped_weight,
@@ -92,6 +92,7 @@ def cede_partitioners() -> Iterator[Partitioner]:
 def cede_quantizers() -> Iterator[Quantizer]:
     """How its programs are annotated for int8."""
     yield QUANTIZER
+    yield FOUR_BITS
 
 
 @hookimpl
@@ -103,7 +104,7 @@ def cede_backends() -> Iterator[Backend]:
         register=_register,
         rates=_rates,
         options=XnnpackOptions,
-        quantizers=("xnnpack",),
+        quantizers=("xnnpack", "xnnpack_qc4"),
         pure=True,
         objects=wrong,
         shortcuts=_shortcuts,

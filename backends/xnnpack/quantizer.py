@@ -1,4 +1,4 @@
-"""XNNPACK's quantizer: int8, static or dynamic."""
+"""XNNPACK's quantizers: int8, static or dynamic, and weights of 4 bits, dynamic."""
 
 from __future__ import annotations
 
@@ -20,6 +20,18 @@ def _make(mode: str, per_channel: bool) -> Any:
 
     scheme = get_symmetric_quantization_config(
         is_per_channel=per_channel, is_dynamic=mode == "dynamic"
+    )
+    return XNNPACKQuantizer().set_global(scheme)
+
+
+def _make_four_bits(mode: str, per_channel: bool) -> Any:
+    from executorch.backends.xnnpack.quantizer.xnnpack_quantizer import (
+        XNNPACKQuantizer,
+        get_symmetric_quantization_config,
+    )
+
+    scheme = get_symmetric_quantization_config(
+        is_per_channel=per_channel, is_dynamic=True, weight_qmin=-8, weight_qmax=7
     )
     return XNNPACKQuantizer().set_global(scheme)
 
@@ -157,4 +169,12 @@ def _dynamic_product(node: Any, weight: Any) -> bool:
 
 QUANTIZER = Quantizer(
     name="xnnpack", backend="xnnpack", modes=("static", "dynamic"), make=_make, finish=_finish
+)
+FOUR_BITS = Quantizer(
+    name="xnnpack_qc4",
+    backend="xnnpack",
+    modes=("dynamic",),
+    make=_make_four_bits,
+    granularities=(True,),
+    finish=_finish,
 )

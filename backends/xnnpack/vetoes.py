@@ -8,7 +8,7 @@ from cede.partitioners.rules import per_op
 from cede.types import Code, Reason, Ref
 
 if TYPE_CHECKING:
-    from cede.types import Claim, Op, OpGraph
+    from cede.types import Claim, Op, OpGraph, TensorFact
 
 # Operator -> names of its activation and weight arguments.
 _GEMMS = {
@@ -133,14 +133,26 @@ def integer_data(op: Op, graph: OpGraph) -> Reason | None:
 @per_op
 def wide_numbers(op: Op, graph: OpGraph) -> Reason | None:
     """Veto float64 and complex numbers: their bytes would be read as those of float32."""
-    given = [fact for used in op.inputs if (fact := graph.fact(used)) is not None]
-    for fact in (*given, *op.outputs):
+    for fact in _numbers(op, graph):
         if (fact.dtype == "float64" or fact.dtype.startswith("complex")) and fact.rank:
             return Reason(
                 code=Code.DTYPE,
                 detail=f"{op.target} of {fact}: the delegate computes with float32 and float16",
             )
     return None
+
+
+def _numbers(op: Op, graph: OpGraph) -> list[TensorFact]:
+    """What an op reads and gives, without scales: those of dynamic quantization are float64."""
+    found = [graph.fact(used) for used in op.inputs]
+    if "dequantize" in op.target:
+        found = []
+    elif "quantize" in op.target or "qparams" in op.target:
+        return [fact for fact in found[:1] if fact is not None]
+    elif op.target == "getitem" and op.inputs[0] in graph:
+        if "qparams" in graph.op(op.inputs[0]).target:
+            return []
+    return [fact for fact in (*found, *op.outputs) if fact is not None]
 
 
 def wrong(claim: Claim, graph: OpGraph) -> Reason | None:

@@ -21,7 +21,7 @@ from cede.quant.pt2e.rows import AnnotationReport
 from cede.quiet import logging_kept
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator
 
     from cede.config import Config
     from cede.host import Host
@@ -90,7 +90,8 @@ def quantized(
         quantizer = Chosen(way.records, inner, asked)
         prepared = prepare_pt2e(floats.module(check_guards=False), quantizer)
     way.choose.insist()
-    count = _calibrated(prepared, calibration, example, progress)
+    with _kept(prepared, set(floats.graph_signature.buffers_to_mutate.values())):
+        count = _calibrated(prepared, calibration, example, progress)
     with _step("torchao can't convert the program"), torch.no_grad():
         converted = convert(prepared, way.records, asked)
     with _step("torch.export can't export the quantized program"), torch.no_grad():
@@ -138,6 +139,16 @@ def _exported(
 def _export(module: torch.nn.Module, example: Inputs, dynamic_shapes: Any) -> ExportedProgram:
     given = (example.args, dict(example.kwargs))
     return torch.export.export(module, *given, dynamic_shapes=dynamic_shapes)
+
+
+@contextmanager
+def _kept(prepared: torch.fx.GraphModule, names: Collection[str]) -> Iterator[None]:
+    """The program's state, such as caches, as it was before the calls."""
+    before = {name: value.clone() for name, value in prepared.named_buffers() if name in names}
+    yield
+    with torch.no_grad():
+        for name, value in before.items():
+            prepared.get_buffer(name).copy_(value)
 
 
 def _calibrated(

@@ -16,6 +16,7 @@ from executorch.exir._serialize.data_serializer import DataEntry, DataPayload
 from executorch.exir.tensor_layout import TensorLayout
 from executorch.extension.flat_tensor.serialize.serialize import FlatTensorSerializer
 from safetensors.torch import load_file, save_file
+from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 from torch.nn.functional import cross_entropy
 
 import cede
@@ -25,6 +26,7 @@ from cede.llm import Chat, LlmProgram, Sampling, export_llm, generate, load_sett
 from cede.llm.build import model_of, prepare
 from cede.llm.generating import logits_of
 from cede.llm.models import checkpoint_path
+from cede.quant.pt2e import AnnotationReport
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -324,6 +326,59 @@ def test_an_option_computes_as_eager_does(name: str, tmp_path: Path) -> None:
             ids = ids[:7]
             wanted = [model(torch.tensor([ids[: i + 1]])).reshape(-1) for i in range(len(ids))]
     assert distance(logits_of(program, ids), torch.stack(wanted)) < 1e-3
+
+
+KEPT = ["model.use_kv_cache=true", "model.use_sdpa_with_kv_cache=true"]
+FIXED = ["model.enable_dynamic_shape=false"]
+PT2E = {
+    "xnnpack_dynamic": ("xnnpack", KEPT),
+    "xnnpack_dynamic_qc4": ("xnnpack", KEPT),
+    "openvino_8wo": ("openvino", FIXED),
+    "openvino_4wo": ("openvino", FIXED),
+    "coreml_8a_c8w": ("coreml", FIXED),
+    "coreml_baseline_8a_c8w": ("coreml", FIXED),
+    "coreml_baseline_8a_c4w": ("coreml", FIXED),
+}
+"""Value of `pt2e_quantize` -> backend, and settings."""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", PT2E)
+def test_a_quantizer_of_a_backend(name: str, tmp_path: Path) -> None:
+    """In the runtime as the annotated program has it, where the backend runs here."""
+    params, backend = tmp_path / "params.json", PT2E[name][0]
+    sizes = {"dim": 128, "hidden_dim": 256, "n_layers": 1, "n_heads": 4, "vocab_size": 512}
+    params.write_text(json.dumps(sizes))
+    config = tmp_path / "llm.yaml"
+    config.write_text("{}")
+    why = cede.host.Host.load(cede.Config(backends=[backend])).availability(backend)
+    if why.lower is not None:
+        pytest.skip(why.lower)
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    letters = pre_tokenizers.ByteLevel.alphabet()
+    tokenizer.train_from_iterator([], trainers.BpeTrainer(initial_alphabet=letters))
+    tokenizer.save(str(tmp_path / "tokenizer.json"))
+    settings = load_settings(config, [
+        "base.random_weights=true", f"base.params={params}", f"backend.{backend}.enabled=true",
+        "export.max_seq_length=8", "export.max_context_length=32", *PT2E[name][1],
+        f"base.tokenizer_path={tmp_path / 'tokenizer.json'}",
+        f"export.output_name={tmp_path / 'tiny.pte'}", f"quantization.pt2e_quantize={name}",
+        "quantization.calibration_data=Once upon a time",
+    ])  # fmt: skip
+    made = export_llm(settings)
+    assert made.lowered is not None
+    assert isinstance(made.quantization, AnnotationReport)
+    assert not made.quantization.warnings
+    taken = {op for each in made.lowered.plan.delegations for op in each.ops}
+    assert all(op.id in taken for op in made.lowered.graph.ops if op.kind == "aten.linear")
+    if why.run is None:
+        program = model_of(settings, prepare(settings)).export()
+        ids = torch.tensor([[5, 6, 7, 8, 9, 10, 11, 12]])
+        call = (ids[:, :3], {"input_pos": torch.tensor([0])}) if backend == "xnnpack" else (ids,)
+        wanted = program.module()(*call)
+        got = cede.run(made.lowered.buffer, [call[0], *([torch.tensor([0])] * (len(call) - 1))])
+        assert distance(got.outputs[0], wanted) < (2e-3 if backend == "xnnpack" else 2e-2)
 
 
 @pytest.mark.slow

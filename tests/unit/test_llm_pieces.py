@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
+import sentencepiece
 import torch
 from tokenizers import Tokenizer as Inner
 from tokenizers import decoders, models, pre_tokenizers
@@ -15,8 +16,11 @@ from cede.llm.build import prepare
 from cede.llm.calls import calls_with
 from cede.llm.pieces import Pieces
 from cede.llm.products import as_products
-from cede.llm.tokens import Tokenizer
+from cede.llm.tokens import Tokenizer, load_tokenizer
 from cede.llm.upstream import transformer
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 @pytest.fixture(scope="module")
@@ -88,3 +92,19 @@ def test_products_compute_the_same(more: dict[str, Any]) -> None:
     with torch.no_grad():
         wanted = model(ids)
         torch.testing.assert_close(as_products(model)(ids), wanted, rtol=1e-4, atol=1e-4)
+
+
+def test_a_model_of_sentencepiece(tmp_path: Path) -> None:
+    """Ids that are no tokens, which a model with more places may choose, have no text."""
+    text = "\n".join(f"the cat number {i} sat on a mat near dog {i * 7}" for i in range(40))
+    (tmp_path / "text.txt").write_text(text)
+    sentencepiece.SentencePieceTrainer.train(
+        input=str(tmp_path / "text.txt"), model_prefix=str(tmp_path / "tiny"), vocab_size=60,
+        model_type="bpe", minloglevel=2,
+    )  # fmt: skip
+    made = load_tokenizer(tmp_path / "tiny.model")
+    [begin, *ids] = made.encode("the cat sat on a dog")
+    assert begin == made.bos
+    assert made.decode([*ids, made.size, made.size + 9]) == "the cat sat on a dog"
+    pieces = Pieces(made)
+    assert "".join([*map(pieces.add, ids), pieces.rest()]) == "the cat sat on a dog"

@@ -71,6 +71,14 @@ def test_every_problem_is_in_one_error_with_its_path(tmp_path: Path) -> None:
         ({"quantization": {"qmode": "torchao:fpa4w"}}, "quantization.qmode: "),
         ({"quantization": {"group_size": 32}}, "quantization.group_size: is of no use"),
         ({"quantization": {"embedding_quantize": "3,32"}}, "quantization.embedding_quantize: "),
+        ({"quantization": {"pt2e_quantize": "vulkan_8w"}},
+         "quantization.pt2e_quantize: the vulkan quantizer is for backend vulkan, and the plan"),
+        ({"quantization": {"pt2e_quantize": "qnn_16a4w"}},
+         "quantization.pt2e_quantize: can't be had: qnn_16a4w: its quantizer comes with Qualcomm"),
+        ({"quantization": {"pt2e_quantize": "coreml_c4w"}},
+         "quantization.pt2e_quantize: can't be had: coreml_c4w: Core ML's quantizer has no 4 bits"),
+        ({"cede": {"quantize": {"pt2e": "xnnpack_qc4", "pt2e_mode": "static"}}},
+         "cede.quantize.pt2e: the xnnpack_qc4 quantizer has no mode 'static'"),
         ({"quantization": {"use_qat": True}}, "quantization.use_qat: can't be had"),
         ({"quantization": {"qmode": "int8"}, "cede": {"quantize": {"mode": "int8"}}},
          "cede.quantize.mode: quantization.qmode says it too"),
@@ -119,6 +127,13 @@ def test_params_that_make_no_model(tmp_path: Path, params: dict[str, Any], line:
     path = tmp_path / "params.json"
     path.write_text(json.dumps(params))
     assert any(line in said for said in told(tmp_path, base={**RANDOM, "params": str(path)}))
+
+
+def test_every_quantizer_of_executorch_is_had_or_refused_with_a_reason() -> None:
+    table = data("backends.json")
+    for each in config_module().Pt2eQuantize:
+        refused = [begin for begin in table["pt2e_cant"] if each.value.startswith(begin)]
+        assert each.value in table["pt2e"] or refused, each
 
 
 @pytest.mark.parametrize("mode", ["int8", "4w", "8da4w", "8da8w"])

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from cede.config.fit import Problems
 from cede.errors import ConfigError
-from cede.llm.calls import calls_with
+from cede.llm.calls import calls_with, program_calls
 from cede.llm.delegates import products
 from cede.llm.fits import context_fits, fits
 from cede.llm.metadata import facts_of, from_tokenizer, metadata_problems
@@ -118,7 +118,7 @@ def model_of(settings: LlmSettings, prepared: Prepared) -> Model:
 
             module = as_products(module)
         made = replace(made, module=module)
-        return made.quantized(config.quantize, config) if config.quantize.pt2e else made
+        return _annotated(made, settings, prepared) if config.quantize.pt2e else made
 
 
 def _quantized(made: Model, settings: LlmSettings, prepared: Prepared) -> Model:
@@ -132,6 +132,23 @@ def _quantized(made: Model, settings: LlmSettings, prepared: Prepared) -> Model:
     calls = calls_with(llm.quantization.calibration_data, tokenizer, llm)
     module, rows = quantize_model(made.source(), config.quantize, calls)
     return replace(made, module=module.eval(), quantization=rows)
+
+
+def _annotated(made: Model, settings: LlmSettings, prepared: Prepared) -> Model:
+    """By a backend's quantizer; scales of activations are those of the config's text."""
+    config, llm = settings.config, settings.llm
+    text, tokenizer = llm.quantization.calibration_data, prepared.tokenizer
+    asked = config.quantize
+    static = "static" in (asked.pt2e_mode, *(rule.mode for rule in asked.layers))
+    if tokenizer is None or not text or asked.calibration or not static:
+        return made.quantized(asked, config)
+    from cede.quant.pt2e import quantize_as_configured
+
+    calls = program_calls(text, tokenizer, llm)
+    program, rows = quantize_as_configured(
+        made.source(), made.args, made.kwargs, config, made.dynamic_shapes, calls
+    )
+    return replace(made, exported=program, module=None, quantization=rows)
 
 
 def _fits_scales(settings: LlmSettings) -> bool:

@@ -6,7 +6,7 @@ from dataclasses import fields, replace
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
-from cede.errors import CedeError
+from cede.errors import CedeError, ConfigError
 from cede.llm.data import data
 
 if TYPE_CHECKING:
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from cede.config import Config
     from cede.config.fit import Problems
+    from cede.host import Host
 
 ENABLED = "enabled"
 HERE = "section"
@@ -50,7 +51,8 @@ def backends_of(llm: Any, config: Config, problems: Problems, notes: list[str]) 
         names = ", ".join(each.name for each in fields(llm.backend))
         problems.add("backend", f"none is enabled; enable one of {names}, or give cede.backends")
         return made
-    _available(made, problems)
+    own = llm.quantization.pt2e_quantize is None
+    _available(made, problems, "cede.quantize.pt2e" if own else "quantization.pt2e_quantize")
     return made
 
 
@@ -91,7 +93,7 @@ def _options(
     return made
 
 
-def _available(config: Config, problems: Problems) -> None:
+def _available(config: Config, problems: Problems, path: str) -> None:
     from cede.host import Host
     from cede.host.problems import name_problems
 
@@ -107,6 +109,24 @@ def _available(config: Config, problems: Problems) -> None:
     except CedeError as error:
         problems.add("cede", str(error))
         return
+    before = len(problems.lines)
     for name in config.backends:
         if (why := host.availability(name).lower) is not None:
             problems.add("backend", f"{name} can't lower here: {why}")
+    if config.quantize.pt2e and len(problems.lines) == before:
+        _quantizers(host, config, problems, path)
+
+
+def _quantizers(host: Host, config: Config, problems: Problems, path: str) -> None:
+    """Add what is wrong with the quantizers that are asked for."""
+    from cede.quant.pt2e.asked import insist, named
+
+    asked = config.quantize
+    try:
+        records = named(asked.pt2e, host, config)
+        insist(
+            records, asked.pt2e_mode, {asked.pt2e_mode}, asked.per_channel, asked.guided, host,
+            config,
+        )  # fmt: skip
+    except ConfigError as error:
+        problems.add(path, str(error))

@@ -114,11 +114,10 @@ def _table(text: str, quantize: QuantizeConfig, problems: Problems) -> QuantizeC
 
 def _pt2e(asked: Any, quantize: QuantizeConfig, problems: Problems) -> QuantizeConfig:
     name = asked.pt2e_quantize.value
-    known: Mapping[str, Mapping[str, Any]] = data("backends.json")["pt2e"]
+    table = data("backends.json")
+    known: Mapping[str, Mapping[str, Any]] = table["pt2e"]
     if name not in known:
-        problems.add(
-            "quantization.pt2e_quantize",
-            f"can't be had: {name}; cede has {', '.join(known)}, and its own cede.quantize.pt2e",
-        )
+        why = next(text for begin, text in table["pt2e_cant"].items() if name.startswith(begin))
+        problems.add("quantization.pt2e_quantize", f"can't be had: {name}: {why}")
         return quantize
     return replace(quantize, **known[name])

@@ -58,10 +58,11 @@ class Tokenizer:
         return [self.bos, *ids] if self.begins and self.bos is not None else ids
 
     def decode(self, ids: Sequence[int]) -> str:
-        """Text of ids; tokens that control the model are left out."""
+        """Text of ids; those that control the model or are no tokens are left out."""
         if hasattr(self.inner, "decode_batch"):
             return str(self.inner.decode(list(ids), skip_special_tokens=True))
-        return str(self.inner.decode(list(ids)))
+        # a model may have more places than there are tokens, and this library fails at such ids
+        return str(self.inner.decode([id for id in ids if id < self.size]))
 
     def chat(self, messages: Sequence[Mapping[str, str]]) -> list[int]:
         """Ids of a chat, up to where the model answers.
