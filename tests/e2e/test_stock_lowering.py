@@ -10,6 +10,7 @@ import torch
 from executorch.exir.backend import backend_api
 from executorch.exir.pass_base import _ExportPassBase
 from tests.zoo import exported
+from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.export import ExportedProgram, default_decompositions
 from torch.fx import GraphModule
 
@@ -66,6 +67,26 @@ def test_quantized_comes_out_the_same() -> None:
     _same(quantized, args)
 
 
+class Views(torch.nn.Module):
+    """Weights that are parts of a larger one."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        whole = torch.randn(8, 8)
+        self.register_buffer("rows", whole[2:])
+        self.register_buffer("row", whole[4])
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        return x[:, :6] @ self.rows, x + self.row
+
+
+def test_parts_of_weights_come_out_the_same() -> None:
+    args = (torch.randn(2, 8),)
+    program = torch.export.export(Views(), args)
+    _same(program, args)
+    assert cede.check(cede.lower(program, config=STOCK), [args]).passed
+
+
 class Tokens(torch.nn.Module):
     """Of any number of tokens, with int8 activations; a size that data decide."""
 
@@ -106,6 +127,21 @@ def test_integers_of_torchao_come_out_the_same(monkeypatch: pytest.MonkeyPatch) 
         # `sym_size` is left, and would be taken apart to itself
         assert made.run_decompositions(default_decompositions()) is made
     assert again["runs"] == 2
+
+
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+def test_results_are_kept_by_strides(order: tuple[int, int]) -> None:
+    op, block = torch.ops.torchao.quantize_affine.default, [1, 1, 1, 4]
+    with inside_executorch.shortcuts():
+        mode = FakeTensorMode()
+        with mode:
+            # both are contiguous: a dimension of size 1 may have any stride
+            given = [torch.empty_strided((2, 1, 3, 4), s) for s in ((12, 12, 4, 1), (12, 1, 4, 1))]
+            scale, zero = torch.empty(2, 1, 3, 1), torch.empty(2, 1, 3, 1, dtype=torch.int8)
+        for i in (*order, *order):
+            args = (given[i], block, scale, zero, torch.int8, -128, 127)
+            assert mode.dispatch(op, (), args, {}).stride() == given[i].stride()
+        assert any(made is not None for made in fakes._known[mode].values())
 
 
 def test_nothing_stays_changed() -> None:

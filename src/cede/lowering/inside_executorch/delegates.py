@@ -106,6 +106,14 @@ def shallow(program: ExportedProgram) -> ExportedProgram:
     return result
 
 
+def unshared(program: ExportedProgram) -> ExportedProgram:
+    """The same program, each weight filling its storage, as ExecuTorch's own steps need it."""
+    result = copy.copy(program)
+    result._state_dict = _alone(program.state_dict)
+    result._constants = _alone(program.constants)
+    return result
+
+
 def _alone(held: Mapping[str, Any]) -> dict[str, Any]:
     """Values by name; a view of a larger tensor is copied.
 

@@ -57,7 +57,7 @@ def _dispatched(stock: Callable[..., Any]) -> Callable[..., Any]:
             return _again(self, made, tensors)
         result = stock(self, func, types, args, kwargs)
         if key not in known:
-            known[key] = _kept(result, tensors)
+            known[key] = _kept(self, result, tensors)
         return result
 
     return dispatch
@@ -78,8 +78,7 @@ def _key(given: Any, tensors: list[FakeTensor]) -> Any:
         if not given.is_contiguous() or given.storage_offset() != 0:
             raise _Unknown
         tensors.append(given)
-        sizes = tuple(size if isinstance(size, int) else _expression(size) for size in given.shape)
-        return "tensor", sizes, given.dtype, given.device, given.requires_grad
+        return "tensor", _layout(given), given.dtype, given.device, given.requires_grad
     if isinstance(given, tuple | list):
         return type(given), *(_key(each, tensors) for each in given)
     if isinstance(given, _PLAIN):
@@ -87,15 +86,24 @@ def _key(given: Any, tensors: list[FakeTensor]) -> Any:
     raise _Unknown
 
 
+def _layout(given: torch.Tensor) -> tuple[Any, ...]:
+    """Sizes and strides: a dimension of size 1 may have any stride in a contiguous tensor."""
+    numbers: tuple[Any, ...] = (*given.shape, *given.stride())
+    return tuple(each if isinstance(each, int) else _expression(each) for each in numbers)
+
+
 def _expression(size: Any) -> Any:
     return size.node.expr
 
 
-def _kept(result: Any, tensors: Sequence[FakeTensor]) -> tuple[_Made, ...] | None:
+def _kept(
+    mode: FakeTensorMode, result: Any, tensors: Sequence[FakeTensor]
+) -> tuple[_Made, ...] | None:
     """How to make it again, None where that can't be told."""
     alone = isinstance(result, FakeTensor)
+    results = (result,) if alone else result
     made = []
-    for each in (result,) if alone else result:
+    for each in results:
         if not isinstance(each, FakeTensor) or each.requires_grad or not each.is_contiguous():
             return None
         storage = each.untyped_storage()._cdata
@@ -106,7 +114,9 @@ def _kept(result: Any, tensors: Sequence[FakeTensor]) -> tuple[_Made, ...] | Non
         except _Unknown:
             return None
         made.append(_Made(sizes, each.dtype, each.device, alone))
-    return tuple(made)
+    again = _again(mode, made, tensors) if made else ()
+    same = zip(results, (again,) if alone else again, strict=True)
+    return tuple(made) if all(_layout(a) == _layout(b) for a, b in same) else None
 
 
 def _place(size: Any, tensors: Sequence[FakeTensor]) -> int | tuple[int, int]:
@@ -119,7 +129,7 @@ def _place(size: Any, tensors: Sequence[FakeTensor]) -> int | tuple[int, int]:
     raise _Unknown
 
 
-def _again(mode: FakeTensorMode, made: tuple[_Made, ...], tensors: Sequence[FakeTensor]) -> Any:
+def _again(mode: FakeTensorMode, made: Sequence[_Made], tensors: Sequence[FakeTensor]) -> Any:
     results = []
     with mode:
         for each in made:
