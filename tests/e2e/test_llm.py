@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import re
+import signal
+import subprocess
+import sys
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -379,6 +383,34 @@ def test_a_quantizer_of_a_backend(name: str, tmp_path: Path) -> None:
         wanted = program.module()(*call)
         got = cede.run(made.lowered.buffer, [call[0], *([torch.tensor([0])] * (len(call) - 1))])
         assert distance(got.outputs[0], wanted) < (2e-3 if backend == "xnnpack" else 2e-2)
+
+
+@pytest.mark.slow
+def test_an_interrupted_text_stays(tmp_path: Path) -> None:
+    params, config = tmp_path / "params.json", tmp_path / "llm.yaml"
+    sizes = {"dim": 64, "hidden_dim": 96, "n_layers": 1, "n_heads": 4, "vocab_size": 256}
+    params.write_text(json.dumps(sizes))
+    config.write_text("model: {use_kv_cache: true, use_sdpa_with_kv_cache: true}")
+    path = tmp_path / "tiny.pte"
+    export_llm(load_settings(config, [
+        "base.random_weights=true", f"base.params={params}", "backend.xnnpack.enabled=true",
+        "export.max_context_length=16384", f"export.output_name={path}",
+    ]))  # fmt: skip
+    words = {f"w{i}": i for i in range(256)}
+    tokenizer = Tokenizer(models.WordLevel(words, unk_token="w0"))
+    tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
+    tokenizer.save(str(tmp_path / "tokenizer.json"))
+    command = [sys.executable, "-m", "cede", "chat", str(path), "--raw", "--prompt", "w1 w2",
+               "--tokenizer", str(tmp_path / "tokenizer.json"), "--max-tokens", "9999"]  # fmt: skip
+    talk = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    with talk:
+        assert talk.stdout is not None
+        first = os.read(talk.stdout.fileno(), 3)
+        talk.send_signal(signal.SIGINT)
+        rest, told = talk.communicate(timeout=120)
+    assert talk.returncode == 130
+    assert first + rest
+    assert told.decode().splitlines()[-1] == "interrupted"
 
 
 @pytest.mark.slow
