@@ -18,6 +18,7 @@ from cede.lowering.inside_executorch import unknown_version
 from cede.lowering.inside_executorch.once import store_once
 from cede.lowering.memory import memory_use, told
 from cede.lowering.stored import stored, told_twice, told_views
+from cede.lowering.unread import drop_unread
 from cede.lowering.upstream import upstream_error
 from cede.planning import UNASKED
 from cede.programs.lowered import Lowered
@@ -75,6 +76,8 @@ def emit(
     Raises:
         LoweringError: an op that was left has no kernel to call; names op, module and source.
     """
+    if not (config and config.stock):
+        drop_unread(edge.exported_program())
     intact = _intact(edge.exported_program())
     _register_left(plan, graph)
     executorch = _emitted(edge, plan, graph, config)
