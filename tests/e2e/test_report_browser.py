@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import os
 import shutil
-import subprocess
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.e2e.conftest import from_npm
 from tests.unit.report_pages import large
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from pathlib import Path
 
     from playwright.sync_api import Browser, Page
 
@@ -41,7 +40,6 @@ def opened(browser: Browser, tmp_path: Path) -> Iterator[Callable[[int], Page]]:
     assert [url for url in requests if not url.startswith((tmp_path.as_uri(), "data:"))] == []
 
 
-CI_BROWSER = Path(__file__).parents[2] / ".ci/browser"
 IN_VIEW = """() => {
     const { top } = document.getElementById('status').getBoundingClientRect();
     return top >= 0 && top < innerHeight;
@@ -200,25 +198,11 @@ def test_ten_thousand_ops(opened: Callable[[int], Page]) -> None:
 
 
 @pytest.mark.slow
-def test_the_browser_that_ci_takes_from_npm(browser: Browser, tmp_path: Path) -> None:
-    programs = tmp_path / "bin"
-    programs.mkdir()
-    for name in ("bash", "env", "node", "npm", "sh"):
-        found = shutil.which(name)
-        if found is None:
-            pytest.skip(f"there is no {name}")
-        (programs / name).symlink_to(found)
-    script = f"set -euo pipefail\n. {CI_BROWSER}\ntype -p chromium"
-    done = subprocess.run(
-        ["bash", "-c", script],
-        env={**os.environ, "PATH": str(programs)},
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    program = done.stdout.splitlines()[-1]
-    assert program == str(tmp_path / "build/browser/chromium"), done.stdout
+def test_a_browser_comes_from_npm(browser: Browser, tmp_path: Path) -> None:
+    if shutil.which("npm") is None:
+        pytest.skip("there is no npm")
+    program = from_npm(tmp_path)
+    assert program == str(tmp_path / "chromium")
     other = browser.browser_type.launch(executable_path=program, args=["--no-sandbox"])
     page = other.new_page()
     page.goto("data:text/html,<title>here</title>")
