@@ -10,7 +10,7 @@ follows it. `export_llm` chooses its scales by HQQ (its default), which takes a 
 
 `--llama-cpp` names a Python that has llama-cpp-python, whose wheel is compiled where it is
 installed; it then reads the same GGUF file, which has all layers, with as many threads as there are
-cores.
+cores. `--llama-cpp-plain` keeps it from laying weights out anew for AMX, where that is no use.
 """
 
 from __future__ import annotations
@@ -44,7 +44,16 @@ CONFIG: dict[str, Any] = {
 PROMPT = 100
 LLAMA_CPP = """
 import sys, time
+import llama_cpp
 from llama_cpp import Llama
+if {plain}:
+    module = llama_cpp.llama_cpp
+    stock = module.llama_model_default_params
+    def plain():
+        params = stock()
+        params.use_extra_bufts = False
+        return params
+    module.llama_model_default_params = llama_cpp.llama_model_default_params = plain
 model = Llama(sys.argv[1], n_ctx=512, n_threads={cores}, n_threads_batch={cores}, verbose=False)
 ids = [i % 1000 + 10 for i in range({prompt})]
 prefill = decode = 0.0
@@ -120,11 +129,11 @@ def speed(path: Path, tokens: int) -> tuple[float, float]:
     return prefill, decode
 
 
-def llama_cpp(python: str, tokens: int) -> None:
+def llama_cpp(python: str, tokens: int, plain: bool) -> None:
     """Print tokens a second of llama.cpp."""
     path = checkpoint_path(PACKAGE)
     assert path is not None
-    code = LLAMA_CPP.format(prompt=PROMPT, tokens=tokens, cores=os.cpu_count())
+    code = LLAMA_CPP.format(prompt=PROMPT, tokens=tokens, cores=os.cpu_count(), plain=plain)
     done = subprocess.run(
         [python, "-c", code, str(path)], capture_output=True, text=True, check=False
     )
@@ -148,6 +157,7 @@ def main() -> None:
     parser.add_argument("--layers", type=int, default=2)
     parser.add_argument("--tokens", type=int, default=64)
     parser.add_argument("--llama-cpp", metavar="PYTHON")
+    parser.add_argument("--llama-cpp-plain", action="store_true", help="without AMX and repacking")
     given = parser.parse_args()
     print(f"SmolLM2-135M, {given.layers} layers, 8da4w 32, embedding 4,32, XNNPACK")
     heads = ("CPU s", "wall s", "peak GB", "delegates", "MB", "prefill/s", "decode/s")
@@ -169,7 +179,7 @@ def main() -> None:
                 flush=True,
             )
     if given.llama_cpp:
-        llama_cpp(given.llama_cpp, given.tokens)
+        llama_cpp(given.llama_cpp, given.tokens, given.llama_cpp_plain)
 
 
 if __name__ == "__main__":
