@@ -306,6 +306,30 @@ OPTIONS = {
     "sink": ["model.use_attention_sink='2,7'"],
     "weights apart": ["export.foundation_weights_file=foundation"],
 }
+HALVES = {
+    "fp16": ["model.dtype_override=fp16"],
+    "bf16": ["model.dtype_override=bf16", "backend.xnnpack.enable_bf16=true"],
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", HALVES)
+def test_half_precision_computes_nearly_as_float32(name: str, tmp_path: Path) -> None:
+    sizes = {"dim": 64, "hidden_dim": 96, "n_layers": 2, "n_heads": 4, "vocab_size": 128}
+    params = tmp_path / "params.json"
+    params.write_text(json.dumps(sizes))
+    given = ["base.checkpoint=null", "base.random_weights=true", f"base.params={params}",
+             "export.max_seq_length=8", "export.max_context_length=32", *FLOAT[:3],
+             f"export.output_name={tmp_path / 'half.pte'}"]  # fmt: skip
+    made = export_llm(load_settings(PLAIN, [*given, *HALVES[name]]))
+    assert made.lowered is not None
+    totals = made.lowered.report().totals
+    assert totals.delegated_flops > 0.9 * totals.flops
+    model, ids = eager(given), list(range(3, 15))
+    with torch.no_grad():
+        for i, token in enumerate(ids):
+            wanted = model(torch.tensor([[token]]), {"input_pos": torch.tensor([i])}).reshape(-1)
+    assert distance(logits_of(LlmProgram(made.path), ids)[-1], wanted) < 0.02
 
 
 @pytest.mark.slow

@@ -36,6 +36,13 @@ def told(folder: Path, *overrides: str, **sections: Any) -> list[str]:
     return [line.removeprefix(f"{path}: ") for line in str(error.value).splitlines()]
 
 
+def test_half_precision_is_for_floats(tmp_path: Path) -> None:
+    model = {"dtype_override": "fp16"}
+    [line] = told(tmp_path, model=model, quantization={"qmode": "int8"})
+    assert line.startswith("model.dtype_override: does not go with quantization")
+    load_settings(file(tmp_path, base=RANDOM, backend=XNNPACK, model=model))
+
+
 def test_every_problem_is_in_one_error_with_its_path(tmp_path: Path) -> None:
     lines = told(
         tmp_path,

@@ -97,6 +97,10 @@ def model_of(settings: LlmSettings, prepared: Prepared) -> Model:
         ConfigError: numbers that can't be had.
         LoweringError: a backend's quantizer fails on the exported program.
     """
+    import torch
+
+    from cede.llm.upstream import dtype_of
+
     llm, module = settings.llm, prepared.module
     _load(module, prepared.weights)
     module = module.eval().requires_grad_(False)
@@ -113,11 +117,13 @@ def model_of(settings: LlmSettings, prepared: Prepared) -> Model:
             quantized_cache=llm.model.quantize_kv_cache,
             rings=llm.model.local_global_attention,
         )
-        if products(config):
+        dtype = dtype_of(llm)
+        # sums of squares in half precision overflow; the transformer's own norms sum in float32
+        if products(config) and dtype == torch.float32:
             from cede.llm.products import as_products
 
             module = as_products(module)
-        made = replace(made, module=module)
+        made = replace(made, module=module.to(dtype))
         return _annotated(made, settings, prepared) if config.quantize.pt2e else made
 
 

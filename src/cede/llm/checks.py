@@ -102,9 +102,13 @@ def _cant(llm: Any, problems: Problems) -> None:
         problems.add(
             "quantization.quantize_scope", "can't be had: use rules in cede.quantize.layers"
         )
-    dtype = llm.model.dtype_override.value
-    if dtype != "fp32":
-        problems.add("model.dtype_override", f"can't be had: cede exports fp32, not {dtype}")
+    asked = llm.quantization
+    quantized = asked.qmode or asked.embedding_quantize or asked.pt2e_quantize
+    if llm.model.dtype_override.value != "fp32" and (quantized or llm.model.quantize_kv_cache):
+        problems.add(
+            "model.dtype_override",
+            "does not go with quantization: integers have scales of fp32; give one of them",
+        )
 
 
 def _sizes(llm: Any, problems: Problems) -> None:

@@ -86,6 +86,14 @@ def own_checks(section: object) -> str:
     return ""
 
 
+def dtype_of(llm: Any) -> torch.dtype:
+    """The dtype that `model.dtype_override` of an `LlmConfig` names."""
+    import torch
+
+    known = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}
+    return known[llm.model.dtype_override.value]
+
+
 def params_known() -> frozenset[str]:
     """Keys that a params file may have: the fields of `ModelArgs`. Imports torch."""
     from executorch.examples.models.llama.model_args import ModelArgs
