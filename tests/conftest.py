@@ -9,11 +9,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 TESTS = Path(__file__).parent
+
+# the first draw of a process imports what it draws from
+settings.register_profile("cede", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("cede")
 
 
 @pytest.fixture(autouse=True, scope="session")

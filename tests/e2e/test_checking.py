@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -14,6 +15,7 @@ from cede import api
 from cede.checking import compare
 from cede.config import CheckConfig
 from cede.errors import ConfigError, LoweringError
+from cede.lowering.emit import Emitted
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -62,11 +64,9 @@ def test_a_difference_from_no_delegate(tmp_path: Path) -> None:
     model = Net().eval()
     lowered = api.lower(torch.export.export(model, (torch.randn(3, 4),)), config=config)
     other = nn.Linear(4, 2)
-    import dataclasses
-
-    wrong = dataclasses.replace(
-        lowered, source=torch.export.export(nn.Sequential(other).eval(), (torch.randn(3, 4),))
-    )
+    source = torch.export.export(nn.Sequential(other).eval(), (torch.randn(3, 4),))
+    made = Emitted(source=source, edge=lowered.edge, executorch=lowered.executorch)
+    wrong = dataclasses.replace(lowered, emission=made)
     outcome = api.check(wrong, [(torch.randn(3, 4),)], config)
     assert not outcome.passed
     assert outcome.delegate == ""
