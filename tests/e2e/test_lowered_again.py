@@ -34,7 +34,7 @@ def program() -> torch.export.ExportedProgram:
         return torch.export.export(model, args, dynamic_shapes={"x": {0: rows}, "at": None})
 
 
-@pytest.mark.parametrize("way", ["cede", "script"])
+@pytest.mark.parametrize("way", ["cede", pytest.param("script", marks=pytest.mark.slow)])
 def test_again_and_again(way: str) -> None:
     given = program()
     config = cede.load_config(None, ["backends=[xnnpack]", "lowering.cache=false"])
