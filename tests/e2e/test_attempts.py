@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from executorch.examples.models.llama.llama_transformer import construct_transformer
 from executorch.examples.models.llama.model_args import ModelArgs
+from executorch.exir import to_edge_transform_and_lower
 from torch import nn
 
 import cede
@@ -47,6 +48,11 @@ def test_weights_that_are_views_of_one_tensor_are_stored_as_they_are() -> None:
         lowered = cede.lower(torch.export.export(made, (x,)), config="xnnpack-fp32")
         assert lowered.plan.delegations
         [got] = cede.run(lowered.buffer, [x]).outputs
+        torch.testing.assert_close(got, model(x))
+        ours = cede.partitioner(config="xnnpack-fp32")
+        edge = to_edge_transform_and_lower(torch.export.export(made, (x,)), partitioner=[ours])
+        assert ours.plan.delegations
+        [got] = cede.run(bytes(edge.to_executorch().buffer), [x]).outputs
         torch.testing.assert_close(got, model(x))
 
 

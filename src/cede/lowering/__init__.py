@@ -16,8 +16,6 @@ from cede.lowering.borders import left_quantized, unlike  # noqa: E402
 from cede.lowering.contest import settled  # noqa: E402
 from cede.lowering.emit import emit  # noqa: E402
 from cede.lowering.failing import Failure, until_compiled  # noqa: E402
-from cede.lowering.inside_executorch import unknown_version  # noqa: E402
-from cede.lowering.inside_executorch.delegates import unshared  # noqa: E402
 from cede.lowering.partition import KeptUnclaimed, PlanPartitioner  # noqa: E402
 from cede.lowering.policed import insist_on  # noqa: E402
 from cede.lowering.quick import quickly  # noqa: E402
@@ -87,8 +85,6 @@ def lower_edge(
 ) -> tuple[EdgeProgramManager, PlanPartitioner]:
     """As `lower_program`, without emission: the edge program with its delegates."""
 
-    if config.lowering.stock or unknown_version():
-        program = unshared(program)
     lowering = _Attempts(program, host, config, options, metadata)
     with quickly(host, config):
         if replay is not None or config.lowering.failed == "error":

@@ -11,6 +11,7 @@ from torch.export.graph_signature import OutputKind
 
 from cede.constants import constants
 from cede.lowering.exchange import exchanged, part
+from cede.lowering.filled import filled
 from cede.lowering.flows import copy_results, endangered
 from cede.lowering.fold import fold, foldable
 from cede.lowering.inside_executorch.pending import forget_pending
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def prepared(program: ExportedProgram) -> ExportedProgram:
-    """A shallow copy with what has to change; weights are never copied.
+    """A shallow copy with what has to change; weights are copied only to lie otherwise in memory.
 
     * ExecuTorch takes what its delegates own out of the program's dictionaries: the copy has its
       own, so that the caller's program stays whole.
@@ -32,34 +33,38 @@ def prepared(program: ExportedProgram) -> ExportedProgram:
     * A weight that is computed from parameters alone becomes a constant (`fold`).
     * What control flow gives gets a copy where more of it follows (`flows`).
     * State that takes over other state gets a copy of it (`exchange`).
-    * Weights in another layout than contiguous (`module.to(memory_format=...)`) are laid out anew:
-      compilers of delegates take them as they lie in memory.
+    * Weights in another layout than contiguous (`module.to(memory_format=...)`), and those that are
+      views (`filled`), are laid out anew: compilers take them as they lie in memory.
     """
     forget_pending(program)
-    result, own = copy.copy(program), program.graph_module
+    result = copy.copy(program)
     result._constants = dict(program.constants)
     result._state_dict = dict(program.state_dict)
     _lay_out(result)
-    if foldable(program):
-        result._graph_module = copy.deepcopy(result.graph_module)
-        result._graph_signature = copy.deepcopy(program.graph_signature)
+    if foldable(result):
+        _unshare(result, program)
         fold(result, foldable(result))
-        program = result
-    returned, listed = _returned_constants(program), _listed_constants(program)
+    returned, listed = _returned_constants(result), _listed_constants(result)
     if returned or listed:
-        result._graph_module = copy.deepcopy(result.graph_module)
-        result._graph_signature = copy.deepcopy(program.graph_signature)
+        _unshare(result, program)
         _clone_outputs(result, returned)
         _part_lists(result, listed)
     if exchanged(result):
-        result._graph_module = copy.deepcopy(result.graph_module)
-        result._graph_signature = copy.deepcopy(result.graph_signature)
+        _unshare(result, program)
         part(result)
     if endangered(result.graph_module):
-        if result.graph_module is own:
-            result._graph_module = copy.deepcopy(own)
+        _unshare(result, program)
         copy_results(result.graph_module)
+    result._state_dict, result._constants = filled(result.state_dict), filled(result.constants)
     return result
+
+
+def _unshare(program: ExportedProgram, given: ExportedProgram) -> None:
+    """Give a program a graph and a signature of its own, where it has those of the given one."""
+    if program.graph_module is given.graph_module:
+        program._graph_module = copy.deepcopy(given.graph_module)
+    if program.graph_signature is given.graph_signature:
+        program._graph_signature = copy.deepcopy(given.graph_signature)
 
 
 def _lay_out(program: ExportedProgram) -> None:

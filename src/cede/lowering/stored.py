@@ -76,7 +76,7 @@ def stored_by_methods(
     for number, (edge, plan) in enumerate(zip(edges, plans, strict=True), 1):
         where = f"method {number} " if len(edges) > 1 else ""
         own = {f"{where}{id}": module for id, module in _delegates(edge, plan)}
-        written = {target for target in edge.graph_signature.buffers_to_mutate.values()}
+        written = set(edge.graph_signature.buffers_to_mutate.values())
         held += [each for each in _held(edge, own, _names(edge)) if each.name not in written]
         delegates |= own
     stores = [module.named_data_store_output for module in delegates.values()]

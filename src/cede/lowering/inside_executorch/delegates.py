@@ -10,7 +10,6 @@ import copy
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-import torch
 from executorch.exir import lowered_backend_module
 from executorch.exir.backend import backend_api
 from executorch.exir.backend.backend_details import BackendDetails, PreprocessResult
@@ -20,7 +19,7 @@ from torch.fx.passes.tools_common import stable_topological_sort
 from cede.lowering.inside_executorch.retrace import compiling
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterator
 
     from executorch.exir.backend.compile_spec_schema import CompileSpec
     from torch.export import ExportedProgram
@@ -88,7 +87,7 @@ def _one_by_one(cls: type[BackendDetails]) -> bool:
 
 
 def shallow(program: ExportedProgram) -> ExportedProgram:
-    """A program with a graph of its own and the same weights, each filling its storage."""
+    """A program with a graph of its own and the same weights."""
     graph = Graph()
     values: dict[Any, Any] = {}
     made: Any = graph.graph_copy(program.graph, values, return_output_node=True)
@@ -100,40 +99,10 @@ def shallow(program: ExportedProgram) -> ExportedProgram:
     result._graph_module = GraphModule(program.graph_module, graph)
     result._graph_module.meta.update(program.graph_module.meta)
     result._graph_signature = copy.deepcopy(program.graph_signature)
-    result._state_dict = _alone(program.state_dict)
-    result._constants = _alone(program.constants)
+    result._state_dict = dict(program.state_dict)
+    result._constants = dict(program.constants)
     result._range_constraints = copy.copy(program.range_constraints)
     return result
-
-
-def unshared(program: ExportedProgram) -> ExportedProgram:
-    """The same program, each weight filling its storage, as ExecuTorch's own steps need it."""
-    result = copy.copy(program)
-    result._state_dict = _alone(program.state_dict)
-    result._constants = _alone(program.constants)
-    return result
-
-
-def _alone(held: Mapping[str, Any]) -> dict[str, Any]:
-    """Values by name; a view of a larger tensor is copied.
-
-    A serializer of ExecuTorch (`node_visitor.py`, 1.5.1) writes the storage of a weight from its
-    beginning, not the weight, and a deep copy keeps the views among buffers.
-    """
-    return {name: _copied(value) if _is_view(value) else value for name, value in held.items()}
-
-
-def _is_view(value: Any) -> bool:
-    if type(value) not in (torch.Tensor, torch.nn.Parameter) or value.layout is not torch.strided:
-        return False
-    return bool(value.storage_offset() or value.nbytes != value.untyped_storage().nbytes())
-
-
-def _copied(value: torch.Tensor) -> torch.Tensor:
-    made = value.detach().clone()
-    if isinstance(value, torch.nn.Parameter):
-        return torch.nn.Parameter(made, requires_grad=value.requires_grad)
-    return made
 
 
 def _lower_all(stock: Callable[..., Any]) -> Callable[..., Any]:
@@ -159,9 +128,7 @@ def _lower(kind: type[BackendDetails], call: Node, owner: ExportedProgram) -> No
 
     def compiled() -> PreprocessResult:
         if backend not in _pure:
-            own = copy.deepcopy(given)
-            own._state_dict, own._constants = _alone(own.state_dict), _alone(own.constants)
-            return kind.preprocess(own, specs)
+            return kind.preprocess(copy.deepcopy(given), specs)
         own = shallow(given)
         with compiling(own.graph_module):
             return kind.preprocess(own, specs)
