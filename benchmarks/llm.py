@@ -16,6 +16,7 @@ cores. `--llama-cpp-plain` keeps it from laying weights out anew for AMX, where 
 from __future__ import annotations
 
 import argparse
+import inspect
 import json
 import os
 import re
@@ -44,6 +45,7 @@ CONFIG: dict[str, Any] = {
 PROMPT = 100
 LLAMA_CPP = """
 import sys, time
+{rates}
 import llama_cpp
 from llama_cpp import Llama
 if {plain}:
@@ -55,19 +57,7 @@ if {plain}:
         return params
     module.llama_model_default_params = llama_cpp.llama_model_default_params = plain
 model = Llama(sys.argv[1], n_ctx=512, n_threads={cores}, n_threads_batch={cores}, verbose=False)
-ids = [i % 1000 + 10 for i in range({prompt})]
-prefill = decode = 0.0
-for _ in range(3):
-    model.reset()
-    begin = time.perf_counter()
-    model.eval(ids)
-    middle = time.perf_counter()
-    for token in range({tokens}):
-        model.eval([token + 10])
-    end = time.perf_counter()
-    prefill = max(prefill, {prompt} / (middle - begin))
-    decode = max(decode, {tokens} / (end - middle))
-print(prefill, decode)
+print(*rates(model.reset, model.eval, lambda token: model.eval([token]), {prompt}, {tokens}))
 """
 
 
@@ -111,29 +101,39 @@ def timed(module: list[str], config: Path, output: Path) -> tuple[float, float, 
     return used.ru_utime + used.ru_stime, wall, used.ru_maxrss / 1e6
 
 
-def speed(path: Path, tokens: int) -> tuple[float, float]:
-    """Tokens a second of a prompt and of what follows, the best of three."""
-    program = LlmProgram(path)
-    ids = (torch.arange(PROMPT) % 1000 + 10).tolist()
-    prefill = decode = 0.0
+def rates(reset, prefill, step, prompt, tokens):  # type: ignore[no-untyped-def]  # run elsewhere too
+    """Tokens a second of a prompt and of what follows it, the best of three."""
+    ids = [i % 1000 + 10 for i in range(prompt)]
+    found = []
     for _ in range(3):
-        program.reset()
+        reset()
         begin = time.perf_counter()
-        program.prefill(ids)
+        prefill(ids)
         middle = time.perf_counter()
         for token in range(tokens):
-            program.step(token + 10)
+            step(token + 10)
         end = time.perf_counter()
-        prefill = max(prefill, PROMPT / (middle - begin))
-        decode = max(decode, tokens / (end - middle))
-    return prefill, decode
+        found.append((prompt / (middle - begin), tokens / (end - middle)))
+    return tuple(map(max, zip(*found, strict=True)))
+
+
+def speed(path: Path, tokens: int) -> tuple[float, float]:
+    """`rates` of a program."""
+    program = LlmProgram(path)
+    return rates(program.reset, program.prefill, program.step, PROMPT, tokens)
 
 
 def llama_cpp(python: str, tokens: int, plain: bool) -> None:
     """Print tokens a second of llama.cpp."""
     path = checkpoint_path(PACKAGE)
     assert path is not None
-    code = LLAMA_CPP.format(prompt=PROMPT, tokens=tokens, cores=os.cpu_count(), plain=plain)
+    code = LLAMA_CPP.format(
+        rates=inspect.getsource(rates),
+        prompt=PROMPT,
+        tokens=tokens,
+        cores=os.cpu_count(),
+        plain=plain,
+    )
     done = subprocess.run(
         [python, "-c", code, str(path)], capture_output=True, text=True, check=False
     )

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from cede.backends.coreml.arguments import unfit
+from cede.partitioners.rules import any_of
 from cede.types import Code, Reason, Ref
 
 if TYPE_CHECKING:
@@ -70,12 +71,6 @@ def wide_integers(claim: Claim, graph: OpGraph) -> Reason | None:
     return None
 
 
-def wrong(claim: Claim, graph: OpGraph) -> Reason | None:
-    """What doesn't compile or comes out wrong whoever claims it."""
-    checks = (tensors, arguments, wide_integers)
-    return next((why for check in checks if (why := check(claim, graph)) is not None), None)
-
-
 def _wide(op: Op, graph: OpGraph) -> bool:
     # Ends of slices are cut to the size of the tensor; other whole numbers are computed with.
     if "slice" in op.target or not any(fact.dtype == "int64" for fact in _facts(op, graph)):
@@ -131,3 +126,7 @@ def _flat(argument: Argument) -> Iterator[Argument]:
 def _facts(op: Op, graph: OpGraph) -> list[TensorFact]:
     given = [fact for used in op.inputs if (fact := graph.fact(used)) is not None]
     return [*given, *op.outputs]
+
+
+wrong = any_of(tensors, arguments, wide_integers)
+"""What doesn't compile or comes out wrong whoever claims it."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from cede.partitioners.rules import per_op
+from cede.partitioners.rules import any_of, per_op
 from cede.types import Code, Reason, Ref
 
 if TYPE_CHECKING:
@@ -59,12 +59,6 @@ def layout(claim: Claim, graph: OpGraph) -> Reason | None:
                 "would read it as contiguous",
             )
     return None
-
-
-def wrong(claim: Claim, graph: OpGraph) -> Reason | None:
-    """What the delegate refuses or gets wrong whoever claims it."""
-    checks = (dynamic_shape, dtype, wide_integers, empty, layout)
-    return next((why for check in checks if (why := check(claim, graph)) is not None), None)
 
 
 # Operators whose int64 arguments only point into a dimension, by the name of that argument.
@@ -133,3 +127,7 @@ def _values(claim: Claim, graph: OpGraph) -> Iterator[tuple[Op, str, TensorFact]
         for made in read or (op,):
             for fact in made.outputs:
                 yield op, "output" if made is op else f"output {made.id}", fact
+
+
+wrong = any_of(dynamic_shape, dtype, wide_integers, empty, layout)
+"""What the delegate refuses or gets wrong whoever claims it."""

@@ -13,25 +13,21 @@ _PER_TENSOR = "quantized_decomposed.dequantize_per_tensor.default"
 
 
 def _make(mode: str, per_channel: bool) -> Any:
-    from executorch.backends.xnnpack.quantizer.xnnpack_quantizer import (
-        XNNPACKQuantizer,
-        get_symmetric_quantization_config,
-    )
-
-    scheme = get_symmetric_quantization_config(
-        is_per_channel=per_channel, is_dynamic=mode == "dynamic"
-    )
-    return XNNPACKQuantizer().set_global(scheme)
+    return _symmetric(per_channel, dynamic=mode == "dynamic")
 
 
 def _make_four_bits(mode: str, per_channel: bool) -> Any:
+    return _symmetric(per_channel, dynamic=True, weight_qmin=-8, weight_qmax=7)
+
+
+def _symmetric(per_channel: bool, *, dynamic: bool, **weights: int) -> Any:
     from executorch.backends.xnnpack.quantizer.xnnpack_quantizer import (
         XNNPACKQuantizer,
         get_symmetric_quantization_config,
     )
 
     scheme = get_symmetric_quantization_config(
-        is_per_channel=per_channel, is_dynamic=True, weight_qmin=-8, weight_qmax=7
+        is_per_channel=per_channel, is_dynamic=dynamic, **weights
     )
     return XNNPACKQuantizer().set_global(scheme)
 

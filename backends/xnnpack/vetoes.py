@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from cede.partitioners.rules import per_op
+from cede.partitioners.rules import any_of, per_op
 from cede.types import Code, Reason, Ref
 
 if TYPE_CHECKING:
@@ -155,12 +155,6 @@ def _numbers(op: Op, graph: OpGraph) -> list[TensorFact]:
     return [fact for fact in (*found, *op.outputs) if fact is not None]
 
 
-def wrong(claim: Claim, graph: OpGraph) -> Reason | None:
-    """What comes out wrong whoever claims it."""
-    checks = (integer_data, wide_numbers, approximate_gelu, prelu_rank)
-    return next((why for check in checks if (why := check(claim, graph)) is not None), None)
-
-
 def returned_clone(claim: Claim, graph: OpGraph) -> Reason | None:
     """Veto a clone of a value that leaves the program too: one value can't be handed out twice."""
     leaving = {*graph.outputs, *(op for _, op in graph.mutations)}
@@ -248,3 +242,7 @@ def _dequantize(op: Op, name: str, graph: OpGraph) -> Op | None:
             return None
         value = Ref(producer.inputs[0])
     return None
+
+
+wrong = any_of(integer_data, wide_numbers, approximate_gelu, prelu_rank)
+"""What comes out wrong whoever claims it."""

@@ -129,6 +129,16 @@ def per_op(check: Check) -> Veto:
     return veto
 
 
+def any_of(*vetoes: Veto) -> Veto:
+    """A veto that holds a claim against several: the reason of the first that objects."""
+
+    def veto(claim: Claim, graph: OpGraph) -> Reason | None:
+        reasons = (each(claim, graph) for each in vetoes)
+        return next((reason for reason in reasons if reason is not None), None)
+
+    return veto
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Vetoed(Wrapped):
     """Another partitioner, whose claims must also pass vetoes.
@@ -158,18 +168,11 @@ class Vetoed(Wrapped):
 
     def claim(self, program: Program) -> Iterator[Claim | Refusal]:
         """The inner partitioner's answers, claims checked."""
+        veto = any_of(*self.vetoes)
         for answer in self.inner.claim(program):
-            reason = self._objection(answer, program.graph)
+            reason = None if isinstance(answer, Refusal) else veto(answer, program.graph)
             if reason is None or isinstance(answer, Refusal):
                 yield answer
             else:
                 for op in sorted(answer.ops, key=program.graph.position):
                     yield Refusal(partitioner=self.name, op=op, reason=reason)
-
-    def _objection(self, answer: Claim | Refusal, graph: OpGraph) -> Reason | None:
-        if isinstance(answer, Refusal):
-            return None
-        for veto in self.vetoes:
-            if (reason := veto(answer, graph)) is not None:
-                return reason
-        return None

@@ -5,8 +5,9 @@ scheme (what a mode means) -> layers (which modules, in which groups) -> apply -
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from cede.lazy import lazily
 
 if TYPE_CHECKING:
     from cede.quant.source.apply import quantize_model
@@ -47,7 +48,6 @@ _HOME = {
         "read_error",
     ),
 }
-_FROM = {name: module for module, names in _HOME.items() for name in names}
 
 __all__ = [
     "CANDIDATES",
@@ -70,9 +70,4 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    if name not in _FROM:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(import_module(_FROM[name]), name)
-    globals()[name] = value
-    return value
+__getattr__ = lazily(__name__, _HOME)

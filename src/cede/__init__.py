@@ -8,6 +8,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from cede.lazy import lazily
+
 if TYPE_CHECKING:
     from cede import checkpoint as checkpoint
     from cede.api import (
@@ -111,7 +113,7 @@ _HOME = {
     ),
     "cede.verifying": ("bisect", "verify"),
 }
-_FROM = {name: module for module, names in _HOME.items() for name in names}
+_attribute = lazily(__name__, _HOME)
 
 __all__ = [
     "Availability",
@@ -169,11 +171,7 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name == "checkpoint":
         return import_module("cede.checkpoint")
-    if name not in _FROM:
-        raise AttributeError(f"module 'cede' has no attribute {name!r}")
-    value = getattr(import_module(_FROM[name]), name)
-    globals()[name] = value
-    return value
+    return _attribute(name)
 
 
 def __dir__() -> list[str]:

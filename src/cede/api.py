@@ -50,7 +50,7 @@ def partitioner(*backends: str, config: Configured = None) -> PlanPartitioner:
     loaded = _read(config)
     if backends:
         loaded = replace(loaded, backends=list(backends))
-    return PlanPartitioner(*prepare(loaded))
+    return PlanPartitioner(*hosted(loaded))
 
 
 def plan(program: ExportedProgram, config: Configured = None) -> Plan:
@@ -76,7 +76,7 @@ def asked(program: ExportedProgram, config: Configured = None) -> Asked:
     from cede.lowering import scout, settled
     from cede.whatif import Asked
 
-    host, loaded, options = prepare(_read(config))
+    host, loaded, options = hosted(_read(config))
     found = scout(program, host, loaded, options)
     graph, partitioners = found.plan.graph, host.partitioners_for(loaded)
     assert graph is not None  # noqa: S101  (a plan made here has its graph)
@@ -148,7 +148,7 @@ def lower(
                 f" [{', '.join(loaded.backends)}]; leave them out, or make a new plan"
             )
         loaded = replace(loaded, backends=own)
-    return lowered(program, *prepare(loaded), replay=plan, metadata=metadata)
+    return lowered(program, *hosted(loaded), replay=plan, metadata=metadata)
 
 
 def export(
@@ -264,7 +264,7 @@ def bench(
     return timed(lowered, flat, Host.load(_read(config)).backends, calls)
 
 
-def prepare(config: Config) -> tuple[Host, Config, dict[str, Any]]:
+def hosted(config: Config) -> tuple[Host, Config, dict[str, Any]]:
     """The plugins of a config, it, and each backend's options. Raises what `plan` raises for it."""
     try:
         host = Host.load(config)

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from cede.planning import Source
     from cede.types import OpGraph
 
+    Objects = Callable[[Claim, OpGraph], Reason | None]
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answers:
@@ -37,7 +39,7 @@ def ask(
     source: Source,
     seconds: float,
     changed: Callable[[], str] = lambda: "",
-    objects: Callable[[Claim, OpGraph], Reason | None] = lambda claim, graph: None,
+    objects: Objects | None = None,
 ) -> Answers:
     """Ask one partitioner about every op of a program.
 
@@ -74,7 +76,7 @@ class _Collector:
         self,
         partitioner: Partitioner,
         program: Program,
-        objects: Callable[[Claim, OpGraph], Reason | None],
+        objects: Objects | None,
     ) -> None:
         self.objects = objects
         self.name = partitioner.name
@@ -100,10 +102,14 @@ class _Collector:
 
     def _accept(self, claim: Claim) -> None:
         """Take what the backend doesn't object to; the rest is refused, for its reason."""
+        objects = self.objects
+        if objects is None:
+            self.claims.append(claim)
+            return
         parts = [replace(claim, ops=frozenset({op})) for op in claim.ops]
         against: dict[str, Reason] = {}
         for part in parts if claim.divisible else [claim]:
-            if (reason := self._objection(part)) is not None:
+            if (reason := self._objection(objects, part)) is not None:
                 against.update(dict.fromkeys(part.ops, reason))
         for op, reason in against.items():
             self.refused[op] = Refusal(partitioner=self.name, op=op, reason=reason)
@@ -111,9 +117,9 @@ class _Collector:
             marks = tuple(mark for mark in claim.marks if mark[0] in left)
             self.claims.append(replace(claim, ops=left, marks=marks) if against else claim)
 
-    def _objection(self, claim: Claim) -> Reason | None:
+    def _objection(self, objects: Objects, claim: Claim) -> Reason | None:
         try:
-            return self.objects(claim, self.graph)
+            return objects(claim, self.graph)
         except Exception as error:
             detail = f"the backend {self.backend!r} failed when asked whether it objects"
             detail = f"{detail}: {type(error).__name__}: {_first_line(error)}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 import secrets
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from importlib.resources.abc import Traversable
 
 _PIECE = 1 << 24
-"""Bytes that are written between two looks for Ctrl-C."""
+"""Bytes that are read at a time, or written between two looks for Ctrl-C."""
 
 STANDARD = {"/dev/stdout": 1, "/dev/stderr": 2}
 
@@ -130,6 +131,15 @@ def _held() -> Iterator[Callable[[], None]]:
         signal.signal(signal.SIGINT, before)
         if pending:
             signal.raise_signal(signal.SIGINT)
+
+
+def sha256_of(path: Path) -> str:
+    """Of a file's bytes, read a part at a time. Raises OSError where it can't be read."""
+    found = hashlib.sha256()
+    with path.open("rb") as opened:
+        while part := opened.read(_PIECE):
+            found.update(part)
+    return found.hexdigest()
 
 
 def read_text(file: Path | Traversable) -> str:

@@ -312,15 +312,20 @@ HALVES = {
 }
 
 
+def tiny(folder: Path) -> list[str]:
+    """Overrides for two small layers of random weights in float32, exported to a folder."""
+    sizes = {"dim": 64, "hidden_dim": 96, "n_layers": 2, "n_heads": 4, "vocab_size": 128}
+    params = folder / "params.json"
+    params.write_text(json.dumps(sizes))
+    return ["base.checkpoint=null", "base.random_weights=true", f"base.params={params}",
+            "export.max_seq_length=8", "export.max_context_length=32", *FLOAT[:3],
+            f"export.output_name={folder / 'tiny.pte'}"]  # fmt: skip
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", HALVES)
 def test_half_precision_computes_nearly_as_float32(name: str, tmp_path: Path) -> None:
-    sizes = {"dim": 64, "hidden_dim": 96, "n_layers": 2, "n_heads": 4, "vocab_size": 128}
-    params = tmp_path / "params.json"
-    params.write_text(json.dumps(sizes))
-    given = ["base.checkpoint=null", "base.random_weights=true", f"base.params={params}",
-             "export.max_seq_length=8", "export.max_context_length=32", *FLOAT[:3],
-             f"export.output_name={tmp_path / 'half.pte'}"]  # fmt: skip
+    given = tiny(tmp_path)
     made = export_llm(load_settings(PLAIN, [*given, *HALVES[name]]))
     assert made.lowered is not None
     totals = made.lowered.report().totals
@@ -335,12 +340,7 @@ def test_half_precision_computes_nearly_as_float32(name: str, tmp_path: Path) ->
 @pytest.mark.slow
 @pytest.mark.parametrize("name", OPTIONS)
 def test_an_option_computes_as_eager_does(name: str, tmp_path: Path) -> None:
-    sizes = {"dim": 64, "hidden_dim": 96, "n_layers": 2, "n_heads": 4, "vocab_size": 128}
-    params = tmp_path / "params.json"
-    params.write_text(json.dumps(sizes))
-    given = ["base.checkpoint=null", "base.random_weights=true", f"base.params={params}",
-             "export.max_seq_length=8", "export.max_context_length=32", *FLOAT[:3],
-             f"export.output_name={tmp_path / 'tiny.pte'}", *OPTIONS[name]]  # fmt: skip
+    given = [*tiny(tmp_path), *OPTIONS[name]]
     settings = load_settings(PLAIN, given)
     made = export_llm(settings)
     model = eager(given)

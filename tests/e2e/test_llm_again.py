@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import torch
 
-from cede.api import prepare
+from cede.api import hosted
 from cede.llm import Exported, LlmSettings, export_llm, load_settings
 from cede.llm.key import key_of
 
@@ -45,8 +45,7 @@ def made(settings: LlmSettings) -> tuple[Exported, list[str], bytes]:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    from cede.llm.build import model_of
-    from cede.llm.build import prepare as prepare_model
+    from cede.llm.build import model_of, prepare
 
     (tmp_path / "params.json").write_text(json.dumps(SIZES))
     plain = [f"quantization.{name}=null" for name in ("qmode", "group_size", "embedding_quantize")]
@@ -54,7 +53,7 @@ def folder(tmp_path: Path) -> Path:
               "model.use_sdpa_with_kv_cache=false",
               f"base.params={tmp_path / 'params.json'}"]  # fmt: skip
     settings = load_settings(PLAIN, [*random, *plain])
-    model = model_of(settings, prepare_model(settings)).source()
+    model = model_of(settings, prepare(settings)).source()
     torch.save(dict(model.named_parameters()), tmp_path / "model.pth")
     return tmp_path
 
@@ -80,7 +79,7 @@ def test_an_llm_is_taken_from_the_cache_until_something_changes(folder: Path) ->
 def test_the_key_is_that_of_all_that_an_llm_is_made_from(folder: Path) -> None:
     def key(*overrides: str) -> str | None:
         settings = asked(folder, *overrides)
-        return key_of(settings, prepare(settings.config)[0])
+        return key_of(settings, hosted(settings.config)[0])
 
     first = key()
     assert first is not None
@@ -100,7 +99,7 @@ def test_the_key_is_that_of_all_that_an_llm_is_made_from(folder: Path) -> None:
 def test_the_key_reads_what_an_llm_is_made_from_and_nothing_beside_it(folder: Path) -> None:
     def key(*overrides: str) -> str | None:
         settings = asked(folder, *overrides)
-        return key_of(settings, prepare(settings.config)[0])
+        return key_of(settings, hosted(settings.config)[0])
 
     first = key()
     (folder / "report.json").write_text("{}")  # as an export itself may write it

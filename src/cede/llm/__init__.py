@@ -6,8 +6,9 @@ and quantized) -> export (planned and lowered) -> chat (text from the runtime)
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from cede.lazy import lazily
 
 if TYPE_CHECKING:
     from cede.llm.export import Exported, export_llm
@@ -25,7 +26,6 @@ _HOME = {
     "cede.llm.settings": ("LlmSettings", "load_settings", "ready_llm_configs"),
     "cede.llm.tokens": ("Tokenizer", "load_tokenizer"),
 }
-_FROM = {name: module for module, names in _HOME.items() for name in names}
 
 __all__ = [
     "Chat",
@@ -43,9 +43,4 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    if name not in _FROM:
-        raise AttributeError(f"module 'cede.llm' has no attribute {name!r}")
-    value = getattr(import_module(_FROM[name]), name)
-    globals()[name] = value
-    return value
+__getattr__ = lazily(__name__, _HOME)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from cede.files import write_whole
 from cede.lacking import archived
 from cede.llm.settings import LlmSettings, load_settings
-from cede.llm.steps import Steps
+from cede.llm.stages import Stages
 from cede.reporting.forms import form_of, formed
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from torch.export import ExportedProgram
 
-    from cede.llm.steps import Step
+    from cede.llm.stages import Step
     from cede.lowering import Lowered
     from cede.model import Model
     from cede.quant.pt2e import AnnotationReport
@@ -40,7 +40,7 @@ class Exported:
         path: the file that was written, `.pte` or `.pt2`.
         report: the report that was written, None for none.
         notes: what the user should know.
-        steps: the steps that led there.
+        stages: the stages that led there.
     """
 
     lowered: Lowered | None
@@ -49,12 +49,12 @@ class Exported:
     path: Path
     report: Path | None
     notes: tuple[str, ...]
-    steps: Steps = field(repr=False)
+    stages: Stages = field(repr=False)
 
     @property
     def model(self) -> Model:
         """The quantized model with example inputs; built now where the program was in the cache."""
-        return self.steps.model
+        return self.stages.model
 
 
 def export_llm(
@@ -81,47 +81,47 @@ def export_llm(
     """
     step = step or (lambda _: nullcontext())
     settings = settings if isinstance(settings, LlmSettings) else load_settings(settings)
-    steps = Steps(settings, step)
+    stages = Stages(settings, step)
     lowered, path = None, settings.output
     if settings.llm.export.export_only:
-        path, told = _only_exported(steps, path, step), _told(steps)
+        path, told = _only_exported(stages, path, step), _told(stages)
     else:
-        lowered, told = _lowered(settings, steps, step)
+        lowered, told = _lowered(settings, stages, step)
         if accept is not None:
             accept(lowered)
         with step("write"):
             _write(lowered, settings, told[0])
     quantization, metadata, notes = told
     return Exported(
-        lowered=lowered, quantization=quantization, metadata=metadata, path=path, steps=steps,
+        lowered=lowered, quantization=quantization, metadata=metadata, path=path, stages=stages,
         report=settings.report if lowered else None, notes=(*settings.notes, *notes),
     )  # fmt: skip
 
 
-def _only_exported(steps: Steps, path: Path, step: Step) -> Path:
+def _only_exported(stages: Stages, path: Path, step: Step) -> Path:
     path = path.with_suffix(".pt2")
-    program = steps.program
+    program = stages.program
     with step("write"):
         _save(program, path)
     return path
 
 
-def _told(steps: Steps) -> Told:
+def _told(stages: Stages) -> Told:
     """What is known of a model beside its program."""
-    prepared = steps.prepared
-    return steps.model.quantization, dict(prepared.metadata), prepared.notes
+    prepared = stages.prepared
+    return stages.model.quantization, dict(prepared.metadata), prepared.notes
 
 
-def _lowered(settings: LlmSettings, steps: Steps, step: Step) -> tuple[Lowered, Told]:
+def _lowered(settings: LlmSettings, stages: Stages, step: Step) -> tuple[Lowered, Told]:
     from cede import api
     from cede.llm.key import key_of, state_of
     from cede.llm.upstream import quiet
     from cede.programs.again import Making, kept
 
-    host, config, options = api.prepare(settings.config)
+    host, config, options = api.hosted(settings.config)
 
     def anew(store: Store | None) -> Lowered:
-        program, metadata = steps.program, steps.prepared.metadata
+        program, metadata = stages.program, stages.prepared.metadata
         from cede.lowering import lower_program
 
         with step("lower"), quiet():
@@ -129,7 +129,7 @@ def _lowered(settings: LlmSettings, steps: Steps, step: Step) -> tuple[Lowered, 
 
     before = state_of(settings)  # somebody may write a checkpoint while it is exported
     making = Making(
-        source=lambda: steps.program, lower=anew, beside=lambda: _told(steps),
+        source=lambda: stages.program, lower=anew, beside=lambda: _told(stages),
         unchanged=lambda: before is not None and before == state_of(settings),
     )  # fmt: skip
     lowered, told = kept(lambda: key_of(settings, host), host, config, making)

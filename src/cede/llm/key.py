@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from cede.files import sha256_of
 from cede.llm.models import checkpoint_path
 from cede.programs.content import Opaque, digest, plain
 from cede.programs.key import settings as of_config
@@ -21,9 +21,6 @@ if TYPE_CHECKING:
 
 _ASIDE = {"export": ("output_name", "output_dir", "export_only"), "debug": ("verbose",)}
 """Fields that say where things go and what is told."""
-
-_PART = 1 << 22
-"""Bytes that are read at a time."""
 
 _READ = ("config.json", "tokenizer.json", "tokenizer_config.json", "generation_config.json")
 """What is read of a folder of Hugging Face beside its safetensors files."""
@@ -67,7 +64,7 @@ def state_of(settings: LlmSettings) -> list[tuple[int, int, int]] | None:
 
 def _files(settings: LlmSettings) -> Iterator[str]:
     for file in _named(settings):
-        yield f"{file} {_hash(file)}"
+        yield f"{file} {sha256_of(file)}"
 
 
 def _named(settings: LlmSettings) -> list[Path]:
@@ -76,14 +73,6 @@ def _named(settings: LlmSettings) -> list[Path]:
     named = [checkpoint_path(base.checkpoint)] if base.checkpoint else []
     named += [Path(text).expanduser() for text in (base.params, base.tokenizer_path) if text]
     return list(dict.fromkeys(file for path in named if path is not None for file in _with(path)))
-
-
-def _hash(file: Path) -> str:
-    found = hashlib.sha256()
-    with file.open("rb") as opened:
-        while part := opened.read(_PART):
-            found.update(part)
-    return found.hexdigest()
 
 
 def _with(path: Path) -> list[Path]:

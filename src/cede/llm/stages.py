@@ -1,4 +1,4 @@
-"""The steps from settings to an exported program."""
+"""The stages from settings to an exported program."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     Step = Callable[[str], AbstractContextManager[Any]]
 
 
-class Steps:
+class Stages:
     """From settings to a model and its exported program, each made once, when it is asked for."""
 
     def __init__(self, settings: LlmSettings, step: Step) -> None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from cede.calibrate.machine import version_of
 from cede.config import ROOFLINE, Config, check_options, load_config
 from cede.errors import ConfigError
+from cede.files import sha256_of
 from cede.host import Host
 from cede.named import must_be_there
 
@@ -156,10 +157,4 @@ def _absolute(spec: str) -> str:
 
 
 def _digest(file: Path | None) -> str:
-    if file is None or not file.is_file():
-        return ""
-    with file.open("rb") as opened:
-        found = hashlib.sha256()
-        while part := opened.read(2**20):
-            found.update(part)
-    return found.hexdigest()
+    return sha256_of(file) if file is not None and file.is_file() else ""

@@ -76,10 +76,6 @@ def _nothing() -> None:
     return None
 
 
-def _fine(claim: Claim, graph: OpGraph) -> Reason | None:
-    return None
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Backend:
     """A backend, as its plugin describes it. Callables import what is heavy when called.
@@ -126,5 +122,5 @@ class Backend:
     quantizers: tuple[str, ...] = ()
     encodings: tuple[str, ...] = ()
     pure: bool = False
-    objects: Callable[[Claim, OpGraph], Reason | None] = _fine
+    objects: Callable[[Claim, OpGraph], Reason | None] | None = None
     shortcuts: Callable[[], AbstractContextManager[None]] = nullcontext
