@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from cede.llm.debug import check_debug
 from cede.llm.delegates import backends_of
 from cede.llm.metadata import read_metadata
 from cede.llm.models import check_model
@@ -33,9 +34,6 @@ CANT: Mapping[str, str] = {
     "model.use_moe_quantized_op": LATER,
     "export.so_library": "import the library in a plugin (cede.plugins.files)",
     "export.lora_weights_file": MERGE,
-    "debug.profile_memory": "the report has the memory that the program plans: debug.verbose",
-    "debug.profile_path": "run `python -m cProfile -m cede export-llm ...`",
-    "debug.generate_etrecord": "the report has what it would tell of delegates: debug.verbose",
     "multimethod.methods": LATER,
     "multimethod.share_mutable_buffers": LATER,
     "quantization.use_spin_quant": LATER,
@@ -84,6 +82,7 @@ def check(llm: Any, config: Config, values: Mapping[str, Any], problems: Problem
     _output(llm, problems)
     _weights(llm, problems)
     _unused(llm, problems)
+    check_debug(llm, problems, notes)
     check_model(llm.base, problems)
     config = numbers_of(llm, config, problems, notes, values.get("quantization") or {})
     config = backends_of(llm, config, problems, notes)

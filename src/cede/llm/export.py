@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from cede.files import write_whole
 from cede.lacking import archived
+from cede.llm.debug import profiled, records
 from cede.llm.settings import LlmSettings, load_settings
 from cede.llm.stages import Stages
 from cede.reporting.forms import form_of, formed
@@ -73,6 +74,8 @@ def export_llm(
         step: gives a context to run the step of that name in.
         accept: called with the program before anything is written; it may raise.
 
+    With `debug.generate_etrecord`, `profile_memory` or `profile_path`, more files are written.
+
     Raises:
         ConfigError: the config can't be used; all problems are told before any work.
         CheckpointError: the checkpoint can't be read or converted.
@@ -81,6 +84,13 @@ def export_llm(
     """
     step = step or (lambda _: nullcontext())
     settings = settings if isinstance(settings, LlmSettings) else load_settings(settings)
+    with profiled(settings.llm.debug.profile_path):
+        return _exported(settings, step, accept)
+
+
+def _exported(
+    settings: LlmSettings, step: Step, accept: Callable[[Lowered], None] | None
+) -> Exported:
     stages = Stages(settings, step)
     lowered, path = None, settings.output
     if settings.llm.export.export_only:
@@ -89,8 +99,9 @@ def export_llm(
         lowered, told = _lowered(settings, stages, step)
         if accept is not None:
             accept(lowered)
+        beside = records(lowered, settings)
         with step("write"):
-            _write(lowered, settings, told[0])
+            _write(lowered, settings, told[0], beside)
     quantization, metadata, notes = told
     return Exported(
         lowered=lowered, quantization=quantization, metadata=metadata, path=path, stages=stages,
@@ -125,7 +136,10 @@ def _lowered(settings: LlmSettings, stages: Stages, step: Step) -> tuple[Lowered
         from cede.lowering import lower_program
 
         with step("lower"), quiet():
-            return lower_program(program, host, config, options, None, metadata, store)
+            return lower_program(
+                program, host, config, options, None, metadata, store,
+                etrecord=settings.llm.debug.generate_etrecord,
+            )  # fmt: skip
 
     before = state_of(settings)  # somebody may write a checkpoint while it is exported
     making = Making(
@@ -136,8 +150,12 @@ def _lowered(settings: LlmSettings, stages: Stages, step: Step) -> tuple[Lowered
     return lowered, told
 
 
-def _write(lowered: Lowered, settings: LlmSettings, quantization: Quantized | None) -> None:
-    beside: dict[Path, bytes] = {}
+def _write(
+    lowered: Lowered,
+    settings: LlmSettings,
+    quantization: Quantized | None,
+    beside: dict[Path, bytes],
+) -> None:
     if settings.report is not None:
         report = replace(lowered.report(), quantization=quantization)
         beside[settings.report] = formed(report, form_of(settings.report)).encode()

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from cede.host import Host
     from cede.llm.settings import LlmSettings
 
-_ASIDE = {"export": ("output_name", "output_dir", "export_only"), "debug": ("verbose",)}
+_TOLD = ("verbose", "generate_etrecord", "profile_memory", "profile_path")
+_ASIDE = {"export": ("output_name", "output_dir", "export_only"), "debug": _TOLD}
 """Fields that say where things go and what is told."""
 
 _READ = ("config.json", "tokenizer.json", "tokenizer_config.json", "generation_config.json")

@@ -53,11 +53,13 @@ def lower_program(
     replay: Plan | None = None,
     metadata: Mapping[str, Any] | None = None,
     store: Store | None = None,
+    *,
+    etrecord: bool = False,
 ) -> Lowered:
     """Plan (or follow a plan), compile the delegates and emit.
 
     `metadata` become methods of the program that return these constants. `store` is that of
-    `quickly`.
+    `quickly`. With `etrecord` the emitted program has an ETRecord (`executorch.get_etrecord()`).
 
     Raises:
         PlanError: the plan was made for another program.
@@ -66,7 +68,9 @@ def lower_program(
             left has no kernel.
     """
     with quickly(host, config, store) as said:
-        edge, partitioner = lower_edge(program, host, config, options, replay, metadata)
+        edge, partitioner = lower_edge(
+            program, host, config, options, replay, metadata, etrecord=etrecord
+        )
         plan = partitioner.plan
         if plan is None or plan.graph is None:
             raise PlanError("ExecuTorch did not ask for a partition")
@@ -82,10 +86,12 @@ def lower_edge(
     options: Mapping[str, Any],
     replay: Plan | None = None,
     metadata: Mapping[str, Any] | None = None,
+    *,
+    etrecord: bool = False,
 ) -> tuple[EdgeProgramManager, PlanPartitioner]:
     """As `lower_program`, without emission: the edge program with its delegates."""
 
-    lowering = _Attempts(program, host, config, options, metadata)
+    lowering = _Attempts(program, host, config, options, metadata, etrecord)
     with quickly(host, config):
         if replay is not None or config.lowering.failed == "error":
             return until_claimed(lambda dropped: lowering.attempt(dropped, replay))
@@ -104,9 +110,11 @@ class _Attempts:
         config: Config,
         options: Mapping[str, Any],
         metadata: Mapping[str, Any] | None,
+        etrecord: bool,
     ) -> None:
         self._program, self._host, self._config, self._options = program, host, config, options
         self._constants = dict(metadata) if metadata else None
+        self._etrecord = etrecord
         self.failures: list[Failure] = []
 
     def attempt(
@@ -126,6 +134,7 @@ class _Attempts:
                 partitioner=[partitioner],
                 compile_config=settings,
                 constant_methods=self._constants,
+                generate_etrecord=self._etrecord,
             )
 
         try:
