@@ -25,6 +25,8 @@ def held_bytes(module: nn.Module) -> int:
         data = [inner.get_buffer(f"data{i}") for i in range(inner.groups)]
         scales = [inner.get_buffer(f"scale{i}") for i in range(inner.groups)]
         return _nbytes(*data) * inner.bits // 8 + _nbytes(*scales)
+    if "weight" not in inner._parameters:  # torchao's embedding
+        return _nbytes(*inner.buffers())
     weight = inner.get_parameter("weight")
     if not isinstance(weight, IntxUnpackedToInt8Tensor):
         return weight.numel()
@@ -45,6 +47,8 @@ def weight_of(module: nn.Module, columns: int) -> Tensor | None:
         return found
     if isinstance(inner, WeightOnlyLinear):
         return torch.cat([inner.part(i) for i in range(inner.groups)], 1)[:, :columns]
+    if "weight" not in inner._parameters:
+        return None
     weight = inner.get_parameter("weight")
     if not isinstance(weight, IntxUnpackedToInt8Tensor):
         return None

@@ -15,6 +15,7 @@ from torchao.quantization import (
     quantize_,
 )
 
+from cede.quant.source import kernels
 from cede.quant.source.fitted import fitted
 from cede.quant.source.modules import PackedEmbedding, PaddedLinear, WeightOnlyLinear
 from cede.quant.source.scheme import Embedding, Scheme
@@ -32,6 +33,8 @@ def rewritten(module: nn.Module, layer: Layer) -> nn.Module:
     weight = module.get_parameter("weight").detach().to(torch.float32)
     scheme = layer.scheme
     if isinstance(scheme, Embedding):
+        if scheme.kernels:
+            return kernels.table(weight, scheme)
         found = _quantized(weight, scheme.bits, scheme.group)
         return PackedEmbedding(found.qdata, found.scale, scheme.bits)
     assert scheme is not None  # noqa: S101  (asked before)

@@ -11,6 +11,9 @@ MODES = ("int8", "4w", "8da4w", "8da8w")
 GROUP = 32
 """The group size where none is given, for weights of 4 bits."""
 
+KERNELS = "torchao:"
+"""Before modes and embeddings that torchao's own kernels compute."""
+
 _KERNELS = re.compile(r"torchao:(8da|fpa)(\d)w")
 _BITS = (2, 4, 8)
 
@@ -46,17 +49,23 @@ class Embedding:
     """In which numbers an embedding is stored.
 
     Attributes:
-        bits: 2, 4 or 8.
+        bits: 2, 4 or 8; 1 to 8 with torchao's kernels.
         group: how many columns share a scale; 0 is all of a row.
+        kernels: whether torchao's own kernels look it up.
+        asymmetric: whether torchao gives a group a zero point too.
     """
 
     bits: int
     group: int
+    kernels: bool = False
+    asymmetric: bool = False
 
     @property
     def name(self) -> str:
         """ "4,32": as it is written."""
-        return f"{self.bits},{self.group}"
+        more = "" if self.asymmetric else ",false"
+        text = f"{self.bits},{self.group}"
+        return f"torchao:{text}{more}" if self.kernels else text
 
 
 def read_mode(mode: str, group: int | None, where: str = "mode") -> Scheme:
@@ -108,36 +117,49 @@ def _with_kernels(mode: str, dynamic: bool, bits: int, group: int | None, where:
             f"{where}: {mode} needs torchao's kernels for Apple's GPU (libtorchao_ops_mps_aten),"
             f" which run on macOS only; on the CPU take {serves}"
         )
-    from torchao.quantization.quantize_.workflows.intx import intx_opaque_tensor
+    from cede.quant.source.kernels import LINEAR, lacking
 
-    if not intx_opaque_tensor._is_kernel_library_loaded():
+    if missing := lacking(LINEAR, bits):
         raise ConfigError(
-            f"{where}: {mode} needs torchao's CPU kernels, which torchao's wheel for this platform"
-            f" lacks (they are built for Arm); here {serves} serves"
+            f"{where}: {mode} needs torchao's CPU kernels, which torchao's wheel lacks (they are"
+            f" built from its source, for Arm: {missing}); here {serves} serves"
         )
     return Scheme(name=mode, bits=bits, dynamic=True, group=group or 0, kernels=True)
 
 
-def read_embedding(text: str, where: str = "embedding") -> Embedding:
+def read_embedding(text: str, where: str = "embedding", *, shared: bool = False) -> Embedding:
     """The scheme of "BITS,GROUP", such as "4,32"; group 0 is one scale a row.
 
+    Args:
+        text: also "torchao:BITS,GROUP", or with a third part that says whether groups have zero
+            points: true, the default, or false.
+        where: what error messages call it.
+        shared: whether a linear module shares the weight.
+
     Raises:
-        ConfigError: another form, or other bits than 2, 4 and 8; "torchao:..." where its kernels
-            are missing.
+        ConfigError: another form, or bits that there are no kernels for; "torchao:..." where
+            torchao's are missing.
     """
-    kernels = text.startswith("torchao:")
-    parts = text.removeprefix("torchao:").split(",")
+    kernels = text.startswith(KERNELS)
+    parts = text.removeprefix(KERNELS).split(",")
     try:
         bits, group = (int(part) for part in parts[:2])
     except ValueError:
         raise ConfigError(f"{where}: {text!r} is no BITS,GROUP, such as 4,32") from None
-    if bits not in _BITS or group < 0 or len(parts) > 2 + kernels:
+    known = tuple(range(1, 9)) if kernels else _BITS
+    if bits not in known or group < 0 or len(parts) > 2 + kernels:
         raise ConfigError(
             f"{where}: {text!r}: bits are 2, 4 or 8, and a group is 0 (a row) or more: 4,32"
         )
-    if kernels:
+    if not kernels:
+        return Embedding(bits=bits, group=group)
+    from cede.quant.source.kernels import SHARED, TABLE, lacking
+
+    if missing := lacking(SHARED if shared else TABLE, bits):
+        serves = f"here {bits},{group} serves" if bits in _BITS else "here 4 or 8 bits serve"
         raise ConfigError(
-            f"{where}: {text!r} needs torchao's embedding kernels, which torchao's wheel for this"
-            f" platform lacks (they are built for Arm); here {bits},{group} serves"
+            f"{where}: {text!r} needs torchao's embedding kernels, which torchao's wheel lacks"
+            f" (they are built from its source, for Arm: {missing}); {serves}"
         )
-    return Embedding(bits=bits, group=group)
+    asymmetric = len(parts) < 3 or parts[2].strip().lower() not in ("false", "0", "no")
+    return Embedding(bits=bits, group=group, kernels=True, asymmetric=asymmetric)

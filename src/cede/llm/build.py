@@ -10,10 +10,11 @@ from cede.errors import ConfigError
 from cede.llm.calls import calls_with, program_calls
 from cede.llm.delegates import products
 from cede.llm.fits import context_fits, fits
-from cede.llm.metadata import facts_of, from_tokenizer, metadata_problems
+from cede.llm.metadata import metadata_of
 from cede.llm.models import checkpoint_path, params_of
+from cede.llm.shared import check_shared, tied_by_torchao, with_one_weight, without_table
 from cede.llm.upstream import quiet, rewritten, transformer, with_attention_sink
-from cede.llm.weights import LAYOUT, Weights, read_weights
+from cede.llm.weights import LAYOUT, TIED, Weights, read_weights
 from cede.model import Model
 
 if TYPE_CHECKING:
@@ -77,11 +78,11 @@ def prepare(settings: LlmSettings) -> Prepared:
     if weights is not None:
         fits(module, weights, params, problems, notes)
     context_fits(weights, params, llm, problems, notes)
-    _groups(module, settings, problems)
+    _numbers(module, settings, weights, problems)
     tokenizer, source = _tokenizer(settings, weights, problems)
     if tokenizer is None and _fits_scales(settings):
         problems.add("cede.quantize.scales", UNREAD)
-    metadata = _metadata(settings, params, tokenizer, source, problems, notes)
+    metadata = metadata_of(settings, params, tokenizer, source, problems, notes)
     if problems.lines:
         raise ConfigError("\n".join(problems.lines))
     return Prepared(
@@ -102,14 +103,14 @@ def model_of(settings: LlmSettings, prepared: Prepared) -> Model:
     from cede.llm.upstream import dtype_of
 
     llm, module = settings.llm, prepared.module
-    _load(module, prepared.weights)
+    _load(module, prepared.weights, tied=llm.model.use_shared_embedding)
     module = module.eval().requires_grad_(False)
     args, shapes = _inputs(llm)
     made = Model(name=llm.base.model_class.value, args=args, module=module, dynamic_shapes=shapes)
     config = settings.config
     with quiet():
         if not config.quantize.pt2e:
-            made = _quantized(made, settings, prepared)
+            made = with_one_weight(_quantized(made, settings, prepared), llm)
         module = rewritten(
             made.source(),
             custom_sdpa=llm.model.use_sdpa_with_kv_cache,
@@ -123,20 +124,22 @@ def model_of(settings: LlmSettings, prepared: Prepared) -> Model:
             from cede.llm.products import as_products
 
             module = as_products(module)
-        made = replace(made, module=module.to(dtype))
+        # weights that torchao packed can't be converted; numbers that are asked for are of float32
+        made = replace(made, module=module if dtype == torch.float32 else module.to(dtype))
         return _annotated(made, settings, prepared) if config.quantize.pt2e else made
 
 
 def _quantized(made: Model, settings: LlmSettings, prepared: Prepared) -> Model:
     """In the numbers of the config; scales that are fitted are so to the config's text."""
     config, llm = settings.config, settings.llm
-    tokenizer = prepared.tokenizer
+    tokenizer, made = prepared.tokenizer, tied_by_torchao(made, llm)
+    quantize = without_table(config.quantize, llm)
     if tokenizer is None or not _fits_scales(settings):
-        return made.quantized(config.quantize, config)
+        return made.quantized(quantize, config)
     from cede.quant.source import quantize_model
 
     calls = calls_with(llm.quantization.calibration_data, tokenizer, llm)
-    module, rows = quantize_model(made.source(), config.quantize, calls)
+    module, rows = quantize_model(made.source(), quantize, calls)
     return replace(made, module=module.eval(), quantization=rows)
 
 
@@ -206,16 +209,20 @@ def _module(llm: Any, params: Mapping[str, Any]) -> torch.nn.Module:
     return made
 
 
-def _groups(module: torch.nn.Module, settings: LlmSettings, problems: Problems) -> None:
+def _numbers(
+    module: torch.nn.Module, settings: LlmSettings, weights: Weights | None, problems: Problems
+) -> None:
     """Add what the numbers have against the model's sizes, before weights are decoded."""
     from cede.quant.source.layers import layers
 
     if settings.config.quantize.pt2e:
         return
     try:
-        layers(module, settings.config.quantize, values=False)
+        asked = layers(module, without_table(settings.config.quantize, settings.llm), values=False)
     except ConfigError as error:
         problems.add("quantization", str(error).removeprefix("quantize: "))
+    else:
+        check_shared(settings.llm, asked, weights, problems)
 
 
 def _tokenizer(
@@ -235,30 +242,7 @@ def _tokenizer(
     return None, ""
 
 
-def _metadata(
-    settings: LlmSettings,
-    params: Mapping[str, Any],
-    tokenizer: Tokenizer | None,
-    source: str,
-    problems: Problems,
-    notes: list[str],
-) -> dict[str, Any]:
-    facts = facts_of(settings.llm, params)
-    metadata_problems(settings.metadata, facts, params["vocab_size"], problems)
-    read: dict[str, Any] = {}
-    if tokenizer is not None:
-        if tokenizer.size > params["vocab_size"]:
-            problems.add(
-                "base.tokenizer_path",
-                f"{source} has {tokenizer.size} tokens, the model {params['vocab_size']}",
-            )
-        read = from_tokenizer(tokenizer.bos, tokenizer.eos)
-        for name in read.keys() - settings.metadata.keys():
-            notes.append(f"{name} is {read[name]}, from {source}")
-    return {**facts, **read, **settings.metadata}
-
-
-def _load(module: torch.nn.Module, weights: Weights | None) -> None:
+def _load(module: torch.nn.Module, weights: Weights | None, tied: bool) -> None:
     import torch
 
     if weights is not None:
@@ -271,6 +255,8 @@ def _load(module: torch.nn.Module, weights: Weights | None) -> None:
         else torch.randn(value.shape, generator=made) * SPREAD
         for name, value in module.named_parameters()
     }
+    if tied:
+        state[TIED[0]] = state[TIED[1]]
     module.load_state_dict(state, strict=False, assign=True)
 
 

@@ -11,6 +11,7 @@ from cede.llm.delegates import backends_of
 from cede.llm.metadata import read_metadata
 from cede.llm.models import check_model
 from cede.llm.numbers import numbers_of
+from cede.llm.shared import numbers_go_together
 from cede.llm.upstream import own_checks
 
 if TYPE_CHECKING:
@@ -26,7 +27,6 @@ CANT: Mapping[str, str] = {
     "base.lora_config": MERGE,
     "base.use_lora": MERGE,
     "base.preq_mode": PRE,
-    "model.use_shared_embedding": "it needs torchao's embedding kernels, which are built for Arm",
     "model.expand_rope_table": LATER,
     "model.output_prune_map": "cede prunes no vocabulary: give a checkpoint that is pruned",
     "model.input_prune_map": "cede prunes no vocabulary: give a checkpoint that is pruned",
@@ -41,8 +41,6 @@ CANT: Mapping[str, str] = {
     "quantization.calibration_tasks": "give calls as cede.quantize.calibration",
     "quantization.calibration_limit": "give calls as cede.quantize.calibration",
     "quantization.calibration_seq_length": "give calls as cede.quantize.calibration",
-    "backend.torchao.use_torchao_kernels_linear": "torchao's kernels are built for Arm",
-    "backend.torchao.use_torchao_kernels_tied_embedding": "torchao's kernels are built for Arm",
 }
 """Paths whose values can't differ from their defaults, with what to do instead."""
 
@@ -79,6 +77,7 @@ def check(llm: Any, config: Config, values: Mapping[str, Any], problems: Problem
     _cant(llm, problems)
     _sizes(llm, problems)
     _attention(llm, problems)
+    numbers_go_together(llm, problems)
     _output(llm, problems)
     _weights(llm, problems)
     _unused(llm, problems)

@@ -126,6 +126,7 @@ def _told(stages: Stages) -> Told:
 def _lowered(settings: LlmSettings, stages: Stages, step: Step) -> tuple[Lowered, Told]:
     from cede import api
     from cede.llm.key import key_of, state_of
+    from cede.llm.shared import told_if_twice
     from cede.llm.upstream import quiet
     from cede.programs.again import Making, kept
 
@@ -136,10 +137,11 @@ def _lowered(settings: LlmSettings, stages: Stages, step: Step) -> tuple[Lowered
         from cede.lowering import lower_program
 
         with step("lower"), quiet():
-            return lower_program(
+            made = lower_program(
                 program, host, config, options, None, metadata, store,
                 etrecord=settings.llm.debug.generate_etrecord,
             )  # fmt: skip
+            return told_if_twice(made, stages.model, settings.llm)
 
     before = state_of(settings)  # somebody may write a checkpoint while it is exported
     making = Making(

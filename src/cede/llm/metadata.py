@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from cede.config.fit import Problems
+    from cede.llm.settings import LlmSettings
+    from cede.llm.tokens import Tokenizer
 
 PATH = "base.metadata"
 BOS, EOS = "get_bos_id", "get_eos_ids"
@@ -107,3 +109,36 @@ def from_tokenizer(bos: int | None, eos: Iterable[int]) -> dict[str, Any]:
     """The begin and the ends that a tokenizer has."""
     ends = list(dict.fromkeys(eos))
     return ({} if bos is None else {BOS: bos}) | ({EOS: ends} if ends else {})
+
+
+def metadata_of(
+    settings: LlmSettings,
+    params: Mapping[str, Any],
+    tokenizer: Tokenizer | None,
+    source: str,
+    problems: Problems,
+    notes: list[str],
+) -> dict[str, Any]:
+    """The whole metadata of a program: of the config, of the tokenizer, of the model.
+
+    Args:
+        settings: of the export.
+        params: what the model is made from.
+        tokenizer: None for none.
+        source: what to call it.
+        problems: where contradictions are added.
+        notes: where it is told what came from the tokenizer.
+    """
+    facts = facts_of(settings.llm, params)
+    metadata_problems(settings.metadata, facts, params["vocab_size"], problems)
+    read: dict[str, Any] = {}
+    if tokenizer is not None:
+        if tokenizer.size > params["vocab_size"]:
+            problems.add(
+                "base.tokenizer_path",
+                f"{source} has {tokenizer.size} tokens, the model {params['vocab_size']}",
+            )
+        read = from_tokenizer(tokenizer.bos, tokenizer.eos)
+        for name in read.keys() - settings.metadata.keys():
+            notes.append(f"{name} is {read[name]}, from {source}")
+    return {**facts, **read, **settings.metadata}

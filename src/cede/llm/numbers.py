@@ -42,11 +42,11 @@ def numbers_of(
         return replace(config, quantize=_pt2e(asked, config.quantize, problems))
     quantize = config.quantize
     if asked.qmode:
-        quantize = _linear(asked, quantize, problems, notes)
+        quantize = _linear(llm, quantize, problems, notes)
     elif asked.group_size is not None:
         problems.add("quantization.group_size", "is of no use without quantization.qmode")
     if asked.embedding_quantize:
-        quantize = _table(asked.embedding_quantize, quantize, problems)
+        quantize = _table(llm, quantize, problems)
     if written.get("use_hqq") and asked.qmode:
         notes.append(
             "quantization.use_hqq: weights are rounded to the nearest step of a symmetric scale"
@@ -69,12 +69,16 @@ def _clashes(llm: Any, quantize: QuantizeConfig, problems: Problems) -> None:
 
 
 def _linear(
-    asked: Any, quantize: QuantizeConfig, problems: Problems, notes: list[str]
+    llm: Any, quantize: QuantizeConfig, problems: Problems, notes: list[str]
 ) -> QuantizeConfig:
     from cede.quant.source import MODES, read_mode
 
-    mode, group = asked.qmode, asked.group_size
+    mode, group = llm.quantization.qmode, llm.quantization.group_size
     path = "quantization.qmode"
+    if llm.backend.torchao.use_torchao_kernels_linear and mode in ("8da4w", "8da8w"):
+        path = "backend.torchao.use_torchao_kernels_linear"
+        group = group if group is not None else DEFAULT_GROUPS["8da4w"]
+        mode = f"torchao:{mode}"
     if mode == GPTQ:
         problems.add(path, f"can't be had: {GPTQ} needs calibration by lm_eval; take 8da4w")
         return quantize
@@ -98,14 +102,15 @@ def _linear(
     return replace(quantize, mode=mode, group_size=group)
 
 
-def _table(text: str, quantize: QuantizeConfig, problems: Problems) -> QuantizeConfig:
+def _table(llm: Any, quantize: QuantizeConfig, problems: Problems) -> QuantizeConfig:
     from cede.quant.source import read_embedding
 
+    text = llm.quantization.embedding_quantize
     bits, comma, group = text.partition(",")
     if group.strip().lower() == "none":
         text = f"{bits}{comma}0"
     try:
-        read_embedding(text, "embedding")
+        read_embedding(text, "embedding", shared=llm.model.use_shared_embedding)
     except ConfigError as error:
         problems.add("quantization.embedding_quantize", str(error).removeprefix("embedding: "))
         return quantize
