@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 from cede.config.fit import Problems
 from cede.errors import ConfigError
-from cede.llm.calls import calls_with, program_calls
 from cede.llm.delegates import products
-from cede.llm.fits import context_fits, fits
+from cede.llm.fits import context_fits, fits, heads_fit
 from cede.llm.metadata import metadata_of
 from cede.llm.models import checkpoint_path, params_of
-from cede.llm.shared import check_shared, tied_by_torchao, with_one_weight, without_table
-from cede.llm.upstream import quiet, rewritten, transformer, with_attention_sink
+from cede.llm.pruned import maps_of
+from cede.llm.rework import annotated, fits_scales, quantized, reworked
+from cede.llm.shared import check_shared, with_one_weight, without_table
+from cede.llm.upstream import quiet, transformer, with_attention_sink
 from cede.llm.weights import LAYOUT, TIED, Weights, read_weights
 from cede.model import Model
 
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from cede.llm.tokens import Tokenizer
 
 SEED = 0
-FITTED = "fitted"
 UNREAD = (
     "fitted reads quantization.calibration_data, and there is no tokenizer: give"
     " base.tokenizer_path, or calls as cede.quantize.calibration"
@@ -45,6 +45,7 @@ class Prepared:
         weights: None for random ones.
         metadata: for the program.
         tokenizer: that was named, or that the checkpoint has; None for none.
+        maps: of a pruned vocabulary, by the transformer's argument.
         notes: where metadata came from, and what was left in the checkpoint.
     """
 
@@ -53,6 +54,7 @@ class Prepared:
     weights: Weights | None
     metadata: Mapping[str, Any]
     tokenizer: Tokenizer | None = None
+    maps: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
     notes: tuple[str, ...] = field(default=())
 
 
@@ -73,21 +75,23 @@ def prepare(settings: LlmSettings) -> Prepared:
     params = _params(llm, weights, problems)
     if problems.lines:
         raise ConfigError("\n".join(problems.lines))
-    module = _module(llm, params)
+    maps = maps_of(llm, params["vocab_size"], problems)
+    heads_fit(llm, params, settings.config, problems)
+    module = _module(llm, {**params, **maps})
     notes: list[str] = []
     if weights is not None:
         fits(module, weights, params, problems, notes)
     context_fits(weights, params, llm, problems, notes)
     _numbers(module, settings, weights, problems)
     tokenizer, source = _tokenizer(settings, weights, problems)
-    if tokenizer is None and _fits_scales(settings):
+    if tokenizer is None and fits_scales(settings):
         problems.add("cede.quantize.scales", UNREAD)
     metadata = metadata_of(settings, params, tokenizer, source, problems, notes)
     if problems.lines:
         raise ConfigError("\n".join(problems.lines))
     return Prepared(
         module=module, params=params, weights=weights, metadata=metadata, tokenizer=tokenizer,
-        notes=tuple(notes),
+        maps=maps, notes=tuple(notes),
     )  # fmt: skip
 
 
@@ -100,24 +104,19 @@ def model_of(settings: LlmSettings, prepared: Prepared) -> Model:
     """
     import torch
 
+    from cede.llm.transforms import pruned
     from cede.llm.upstream import dtype_of
 
     llm, module = settings.llm, prepared.module
     _load(module, prepared.weights, tied=llm.model.use_shared_embedding)
-    module = module.eval().requires_grad_(False)
+    module = pruned(module, prepared.maps).eval().requires_grad_(False)
     args, shapes = _inputs(llm)
     made = Model(name=llm.base.model_class.value, args=args, module=module, dynamic_shapes=shapes)
     config = settings.config
     with quiet():
         if not config.quantize.pt2e:
-            made = with_one_weight(_quantized(made, settings, prepared), llm)
-        module = rewritten(
-            made.source(),
-            custom_sdpa=llm.model.use_sdpa_with_kv_cache,
-            sdpa_mask=bool(llm.model.use_attention_sink),
-            quantized_cache=llm.model.quantize_kv_cache,
-            rings=llm.model.local_global_attention,
-        )
+            made = with_one_weight(quantized(made, settings, prepared), llm)
+        module = reworked(made.source(), settings, prepared)
         dtype = dtype_of(llm)
         # sums of squares in half precision overflow; the transformer's own norms sum in float32
         if products(config) and dtype == torch.float32:
@@ -126,44 +125,7 @@ def model_of(settings: LlmSettings, prepared: Prepared) -> Model:
             module = as_products(module)
         # weights that torchao packed can't be converted; numbers that are asked for are of float32
         made = replace(made, module=module if dtype == torch.float32 else module.to(dtype))
-        return _annotated(made, settings, prepared) if config.quantize.pt2e else made
-
-
-def _quantized(made: Model, settings: LlmSettings, prepared: Prepared) -> Model:
-    """In the numbers of the config; scales that are fitted are so to the config's text."""
-    config, llm = settings.config, settings.llm
-    tokenizer, made = prepared.tokenizer, tied_by_torchao(made, llm)
-    quantize = without_table(config.quantize, llm)
-    if tokenizer is None or not _fits_scales(settings):
-        return made.quantized(quantize, config)
-    from cede.quant.source import quantize_model
-
-    calls = calls_with(llm.quantization.calibration_data, tokenizer, llm)
-    module, rows = quantize_model(made.source(), quantize, calls)
-    return replace(made, module=module.eval(), quantization=rows)
-
-
-def _annotated(made: Model, settings: LlmSettings, prepared: Prepared) -> Model:
-    """By a backend's quantizer; scales of activations are those of the config's text."""
-    config, llm = settings.config, settings.llm
-    text, tokenizer = llm.quantization.calibration_data, prepared.tokenizer
-    asked = config.quantize
-    static = "static" in (asked.pt2e_mode, *(rule.mode for rule in asked.layers))
-    if tokenizer is None or not text or asked.calibration or not static:
-        return made.quantized(asked, config)
-    from cede.quant.pt2e import quantize_as_configured
-
-    calls = program_calls(text, tokenizer, llm)
-    program, rows = quantize_as_configured(
-        made.source(), made.args, made.kwargs, config, made.dynamic_shapes, calls
-    )
-    return replace(made, exported=program, module=None, quantization=rows)
-
-
-def _fits_scales(settings: LlmSettings) -> bool:
-    """Whether scales are fitted to the config's text."""
-    quantize = settings.config.quantize
-    return quantize.scales == FITTED and not quantize.calibration
+        return annotated(made, settings, prepared) if config.quantize.pt2e else made
 
 
 def _params(llm: Any, weights: Weights | None, problems: Problems) -> dict[str, Any]:

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from cede.config.fit import Problems
+from cede.errors import ConfigError
+from cede.llm.pruned import token_map
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
@@ -18,7 +22,7 @@ def calls_with(text: str, tokenizer: Tokenizer, llm: Any) -> list[tuple[Any, ...
         tokenizer: of the model.
         llm: an instance of `LlmConfig`.
     """
-    return list(_calls(tokenizer.encode(text), llm))
+    return list(_calls(_ids(text, tokenizer, llm), llm))
 
 
 def program_calls(text: str, tokenizer: Tokenizer, llm: Any) -> list[tuple[Any, ...]]:
@@ -33,7 +37,7 @@ def program_calls(text: str, tokenizer: Tokenizer, llm: Any) -> list[tuple[Any, 
 
     if llm.model.enable_dynamic_shape:
         return calls_with(text, tokenizer, llm)
-    ids = tokenizer.encode(text)
+    ids = _ids(text, tokenizer, llm)
     if llm.model.use_kv_cache:
         context = llm.export.max_context_length
         return [
@@ -43,6 +47,21 @@ def program_calls(text: str, tokenizer: Tokenizer, llm: Any) -> list[tuple[Any, 
     most = llm.export.max_seq_length
     whole = ids * -(-most // len(ids)) if len(ids) < most else ids
     return [(torch.tensor([whole[i : i + most]]),) for i in range(0, len(whole) - most + 1, most)]
+
+
+def _ids(text: str, tokenizer: Tokenizer, llm: Any) -> list[int]:
+    """Of the tokens that the model reads; a pruned vocabulary has lost the others."""
+    ids = tokenizer.encode(text)
+    if not llm.model.input_prune_map:
+        return ids
+    given = token_map(llm.model.input_prune_map, "model.input_prune_map", Problems(origin=str))
+    new = {old: i for i, old in given.items()}
+    kept = [new[id] for id in ids if id in new]
+    if ids and not kept:
+        raise ConfigError(
+            "quantization.calibration_data: model.input_prune_map keeps none of its tokens"
+        )
+    return kept
 
 
 def _calls(ids: Sequence[int], llm: Any) -> Iterator[tuple[Any, ...]]:

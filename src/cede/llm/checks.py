@@ -11,6 +11,7 @@ from cede.llm.delegates import backends_of
 from cede.llm.metadata import read_metadata
 from cede.llm.models import check_model
 from cede.llm.numbers import numbers_of
+from cede.llm.pruned import check_pruned
 from cede.llm.shared import numbers_go_together
 from cede.llm.upstream import own_checks
 
@@ -27,11 +28,8 @@ CANT: Mapping[str, str] = {
     "base.lora_config": MERGE,
     "base.use_lora": MERGE,
     "base.preq_mode": PRE,
-    "model.expand_rope_table": LATER,
-    "model.output_prune_map": "cede prunes no vocabulary: give a checkpoint that is pruned",
-    "model.input_prune_map": "cede prunes no vocabulary: give a checkpoint that is pruned",
-    "model.static_quantize_kv_cache": f"{LATER}, or take quantize_kv_cache",
-    "model.use_moe_quantized_op": LATER,
+    "model.use_moe_quantized_op": "torchao's builds have no torchao::_pack_8bit_act_4bit_weight"
+    " here, which packs its weights: leave it out",
     "export.so_library": "import the library in a plugin (cede.plugins.files)",
     "export.lora_weights_file": MERGE,
     "multimethod.methods": LATER,
@@ -82,6 +80,7 @@ def check(llm: Any, config: Config, values: Mapping[str, Any], problems: Problem
     _weights(llm, problems)
     _unused(llm, problems)
     check_debug(llm, problems, notes)
+    check_pruned(llm, problems, notes)
     check_model(llm.base, problems)
     config = numbers_of(llm, config, problems, notes, values.get("quantization") or {})
     config = backends_of(llm, config, problems, notes)
@@ -102,11 +101,15 @@ def _cant(llm: Any, problems: Problems) -> None:
         )
     asked = llm.quantization
     quantized = asked.qmode or asked.embedding_quantize or asked.pt2e_quantize
-    if llm.model.dtype_override.value != "fp32" and (quantized or llm.model.quantize_kv_cache):
+    if llm.model.dtype_override.value != "fp32" and (quantized or _int8_cache(llm)):
         problems.add(
             "model.dtype_override",
             "does not go with quantization: integers have scales of fp32; give one of them",
         )
+
+
+def _int8_cache(llm: Any) -> bool:
+    return bool(llm.model.quantize_kv_cache or llm.model.static_quantize_kv_cache)
 
 
 def _sizes(llm: Any, problems: Problems) -> None:
@@ -124,8 +127,8 @@ def _sizes(llm: Any, problems: Problems) -> None:
 def _attention(llm: Any, problems: Problems) -> None:
     model, before = llm.model, len(problems.lines)
     if not model.use_kv_cache:
-        for key in ("use_sdpa_with_kv_cache", "quantize_kv_cache", "local_global_attention",
-                    "use_attention_sink"):  # fmt: skip
+        for key in ("use_sdpa_with_kv_cache", "quantize_kv_cache", "static_quantize_kv_cache",
+                    "local_global_attention", "use_attention_sink"):  # fmt: skip
             if getattr(model, key):
                 problems.add(f"model.{key}", "needs model.use_kv_cache: true")
     _together(model, problems)
@@ -144,6 +147,12 @@ def _attention(llm: Any, problems: Problems) -> None:
 def _together(model: Any, problems: Problems) -> None:
     if model.quantize_kv_cache and not model.use_sdpa_with_kv_cache:
         problems.add("model.quantize_kv_cache", "needs model.use_sdpa_with_kv_cache: true")
+    if model.static_quantize_kv_cache and model.use_sdpa_with_kv_cache:
+        problems.add(
+            "model.static_quantize_kv_cache",
+            "does not go with model.use_sdpa_with_kv_cache, whose op takes scales a token: give"
+            " quantize_kv_cache for it, or use_sdpa_with_kv_cache: false",
+        )
     for key in ("quantize_kv_cache", "local_global_attention"):
         if model.use_attention_sink and getattr(model, key):
             problems.add("model.use_attention_sink", f"does not go with model.{key}")

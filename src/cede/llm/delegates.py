@@ -65,6 +65,12 @@ def products(config: Config) -> bool:
     return config.backends[:1] != [] and config.backends[0] in wanted and not config.quantize.pt2e
 
 
+def plain_caches(config: Config) -> bool:
+    """Whether a backend takes caches that are written by index alone, as `export_llm` has it."""
+    wanted: list[str] = data("backends.json")["plain_caches"]
+    return not set(config.backends).isdisjoint(wanted)
+
+
 def _options(
     section: Any,
     key: str,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
+from cede.llm.delegates import products
 from cede.llm.weights import TIED
 
 if TYPE_CHECKING:
@@ -12,6 +13,7 @@ if TYPE_CHECKING:
 
     import torch
 
+    from cede.config import Config
     from cede.config.fit import Problems
     from cede.llm.weights import Weights
 
@@ -89,6 +91,25 @@ def context_fits(
             "export.max_context_length",
             f"is {context}, but attention of this model looks back {weights.window} tokens:"
             f" give {weights.window} or less, or windows as model.local_global_attention",
+        )
+
+
+def heads_fit(llm: Any, params: Mapping[str, Any], config: Config, problems: Problems) -> None:
+    """Add heads that `model.expand_rope_table` has no table for."""
+    if not llm.model.expand_rope_table:
+        return
+    heads, groups = params["n_heads"], params.get("n_kv_heads")
+    if groups and groups != heads:
+        problems.add(
+            "model.expand_rope_table",
+            f"has one table for the heads of q and k, and the model has {heads} and {groups}:"
+            " leave it out",
+        )
+    if params.get("use_hf_rope") and not products(config):
+        problems.add(
+            "model.expand_rope_table",
+            "the rotation of this model, in halves as Hugging Face has it, takes no table a head:"
+            " leave it out",
         )
 
 

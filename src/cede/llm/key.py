@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from cede.files import sha256_of
 from cede.llm.models import checkpoint_path
+from cede.llm.pruned import KEYS
 from cede.programs.content import Opaque, digest, plain
 from cede.programs.key import settings as of_config
 from cede.programs.key import versions
@@ -71,8 +72,9 @@ def _files(settings: LlmSettings) -> Iterator[str]:
 def _named(settings: LlmSettings) -> list[Path]:
     """The files that the config names, and those that are read with them, each once."""
     base: Any = settings.llm.base
+    maps = [getattr(settings.llm.model, key) for key in KEYS]
     named = [checkpoint_path(base.checkpoint)] if base.checkpoint else []
-    named += [Path(text).expanduser() for text in (base.params, base.tokenizer_path) if text]
+    named += [Path(text).expanduser() for text in (base.params, base.tokenizer_path, *maps) if text]
     return list(dict.fromkeys(file for path in named if path is not None for file in _with(path)))
 
 

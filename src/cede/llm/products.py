@@ -63,9 +63,10 @@ class ProductRotation(nn.Module):
         self.register_buffer("turn", turn, persistent=False)
 
     def forward(self, q: Tensor, k: Tensor, cos: Tensor, sin: Tensor) -> tuple[Tensor, Tensor]:
-        """Of float [1, tokens, heads, size], tables [tokens, size]."""
+        """Of float [1, tokens, heads, size], tables [tokens, size] or [tokens, heads, size]."""
         turn = self.get_buffer("turn")
-        cos, sin = (table.view(1, -1, 1, turn.shape[0]) for table in (cos, sin))
+        heads = cos.shape[1] if cos.dim() == 3 else 1
+        cos, sin = (table.view(1, -1, heads, turn.shape[0]) for table in (cos, sin))
         q, k = (x * cos + functional.linear(x, turn) * sin for x in (q, k))
         return q, k
 
