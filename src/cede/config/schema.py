@@ -186,7 +186,10 @@ class LoweringConfig:
         cache_folder: where, relative to the config file (`load_config` makes it absolute); empty is
             CEDE_CACHE, or a folder in the user's cache.
         cache_bytes: what all of them may take; those used longest ago go first.
-        external_weights: whether constants go to a data file (`.ptd`) beside the program.
+        external_weights: whether constants go to a data file (`.ptd`) beside the program, but for
+            those of an adapter.
+        adapter_weights: names of the constants that are an adapter's, as a glob ("*.lora_[ab].*").
+        external_adapters: whether these go to a data file of their own.
     """
 
     failed: str = field(default="leave", metadata={"check": _one_of(FAILED)})
@@ -197,6 +200,8 @@ class LoweringConfig:
     cache_folder: str = ""
     cache_bytes: int = field(default=4 * 2**30, metadata=COUNT)
     external_weights: bool = False
+    adapter_weights: str = ""
+    external_adapters: bool = False
 
 
 @dataclass(kw_only=True)

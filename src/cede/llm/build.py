@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from cede.config.fit import Problems
 from cede.errors import ConfigError
+from cede.llm.adapters import adapters_for
 from cede.llm.delegates import products
 from cede.llm.fits import context_fits, fits, heads_fit
+from cede.llm.inputs import example_inputs
 from cede.llm.metadata import metadata_of
 from cede.llm.models import checkpoint_path, params_of
 from cede.llm.pruned import maps_of
@@ -23,6 +25,8 @@ if TYPE_CHECKING:
 
     import torch
 
+    from cede.llm.adapter_file import Adapter
+    from cede.llm.methods import Method
     from cede.llm.settings import LlmSettings
     from cede.llm.tokens import Tokenizer
 
@@ -46,6 +50,7 @@ class Prepared:
         metadata: for the program.
         tokenizer: that was named, or that the checkpoint has; None for none.
         maps: of a pruned vocabulary, by the transformer's argument.
+        adapters: by the name of the method that has it.
         notes: where metadata came from, and what was left in the checkpoint.
     """
 
@@ -55,6 +60,7 @@ class Prepared:
     metadata: Mapping[str, Any]
     tokenizer: Tokenizer | None = None
     maps: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
+    adapters: Mapping[str, Adapter] = field(default_factory=dict)
     notes: tuple[str, ...] = field(default=())
 
 
@@ -79,6 +85,7 @@ def prepare(settings: LlmSettings) -> Prepared:
     heads_fit(llm, params, settings.config, problems)
     module = _module(llm, {**params, **maps})
     notes: list[str] = []
+    adapters, weights = adapters_for(settings, module, params, weights, problems)
     if weights is not None:
         fits(module, weights, params, problems, notes)
     context_fits(weights, params, llm, problems, notes)
@@ -91,31 +98,55 @@ def prepare(settings: LlmSettings) -> Prepared:
         raise ConfigError("\n".join(problems.lines))
     return Prepared(
         module=module, params=params, weights=weights, metadata=metadata, tokenizer=tokenizer,
-        maps=maps, notes=tuple(notes),
+        maps=maps, adapters=adapters, notes=tuple(notes),
     )  # fmt: skip
 
 
 def model_of(settings: LlmSettings, prepared: Prepared) -> Model:
-    """The model with its weights, quantized and rewritten, and example inputs.
+    """The model of the first method, as `method_model` gives it."""
+    return method_model(settings, prepared, base_model(settings, prepared), settings.methods[0])
+
+
+def base_model(settings: LlmSettings, prepared: Prepared) -> Model:
+    """The model with its weights, without adapters, quantized where its source is rewritten.
 
     Raises:
         ConfigError: numbers that can't be had.
-        LoweringError: a backend's quantizer fails on the exported program.
     """
-    import torch
-
     from cede.llm.transforms import pruned
-    from cede.llm.upstream import dtype_of
 
     llm, module = settings.llm, prepared.module
     _load(module, prepared.weights, tied=llm.model.use_shared_embedding)
     module = pruned(module, prepared.maps).eval().requires_grad_(False)
-    args, shapes = _inputs(llm)
+    args, shapes = example_inputs(llm)
     made = Model(name=llm.base.model_class.value, args=args, module=module, dynamic_shapes=shapes)
-    config = settings.config
+    if settings.config.quantize.pt2e:
+        return made
     with quiet():
-        if not config.quantize.pt2e:
-            made = with_one_weight(quantized(made, settings, prepared), llm)
+        return with_one_weight(quantized(made, settings, prepared), llm)
+
+
+def method_model(settings: LlmSettings, prepared: Prepared, base: Model, method: Method) -> Model:
+    """What a method computes: the model with its adapter, rewritten, and example inputs.
+
+    Args:
+        settings: of the export.
+        prepared: from them.
+        base: from `base_model`; its weights are not copied.
+        method: of those of the settings.
+
+    Raises:
+        LoweringError: a backend's quantizer fails on the exported program.
+    """
+    import torch
+
+    from cede.llm.adapted import adapted
+    from cede.llm.upstream import dtype_of
+
+    llm, config = settings.llm, settings.config
+    args, shapes = example_inputs(llm, method.tokens)
+    made = adapted(replace(base, args=args, dynamic_shapes=shapes), prepared.adapters, method.name)
+    with quiet():
         module = reworked(made.source(), settings, prepared)
         dtype = dtype_of(llm)
         # sums of squares in half precision overflow; the transformer's own norms sum in float32
@@ -220,21 +251,3 @@ def _load(module: torch.nn.Module, weights: Weights | None, tied: bool) -> None:
     if tied:
         state[TIED[0]] = state[TIED[1]]
     module.load_state_dict(state, strict=False, assign=True)
-
-
-def _inputs(llm: Any) -> tuple[tuple[Any, ...], Any]:
-    """Example inputs and dynamic shapes, as `export_llm` has them."""
-    import torch
-
-    dynamic = llm.model.enable_dynamic_shape
-    if llm.model.use_kv_cache:
-        tokens = torch.tensor([[2, 3, 4]] if dynamic else [[1]])
-        args: tuple[Any, ...] = (tokens, {"input_pos": torch.tensor([0])})
-        more: tuple[Any, ...] = ({"input_pos": {0: 1}},)
-    else:
-        count = llm.export.max_seq_length - (1 if dynamic else 0)
-        args, more = (torch.ones(1, count, dtype=torch.long),), ()
-    if not dynamic:
-        return args, None
-    size = torch.export.Dim("token_dim", max=llm.export.max_seq_length - 1)
-    return args, ({1: size}, *more)

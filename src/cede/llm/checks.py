@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cede.llm.debug import check_debug
 from cede.llm.delegates import backends_of
 from cede.llm.metadata import read_metadata
+from cede.llm.methods import lowering_of, methods_of
 from cede.llm.models import check_model
 from cede.llm.numbers import numbers_of
 from cede.llm.pruned import check_pruned
@@ -20,18 +21,15 @@ if TYPE_CHECKING:
 
     from cede.config import Config
     from cede.config.fit import Problems
+    from cede.llm.methods import Method
 
 LATER = "cede does not have it: use ExecuTorch's export_llm for it"
-MERGE = "cede has no LoRA: merge the adapter into the checkpoint first"
 PRE = "cede loads plain weights: give the checkpoint before it was quantized, and qmode"
 CANT: Mapping[str, str] = {
-    "base.lora_config": MERGE,
-    "base.use_lora": MERGE,
     "base.preq_mode": PRE,
     "model.use_moe_quantized_op": "torchao's builds have no torchao::_pack_8bit_act_4bit_weight"
     " here, which packs its weights: leave it out",
     "export.so_library": "import the library in a plugin (cede.plugins.files)",
-    "export.lora_weights_file": MERGE,
     "multimethod.methods": LATER,
     "multimethod.share_mutable_buffers": LATER,
     "quantization.use_spin_quant": LATER,
@@ -46,6 +44,7 @@ UNUSED: Mapping[str, str] = {
     "base.preq_group_size": "base.preq_mode",
     "base.preq_embedding_quantize": "base.preq_mode",
     "model.static_quantize_kv_cache_scale": "model.static_quantize_kv_cache",
+    "multimethod.share_mutable_buffers": "multimethod.methods",
 }
 """Paths whose values mean nothing without another one."""
 
@@ -59,6 +58,7 @@ class Found:
 
     config: Config
     metadata: dict[str, Any]
+    methods: tuple[Method, ...]
     notes: list[str] = field(default_factory=list)
 
 
@@ -77,17 +77,16 @@ def check(llm: Any, config: Config, values: Mapping[str, Any], problems: Problem
     _attention(llm, problems)
     numbers_go_together(llm, problems)
     _output(llm, problems)
-    _weights(llm, problems)
+    methods = methods_of(llm, problems)
     _unused(llm, problems)
     check_debug(llm, problems, notes)
     check_pruned(llm, problems, notes)
     check_model(llm.base, problems)
     config = numbers_of(llm, config, problems, notes, values.get("quantization") or {})
     config = backends_of(llm, config, problems, notes)
-    if llm.export.foundation_weights_file:
-        config = replace(config, lowering=replace(config.lowering, external_weights=True))
+    config = lowering_of(llm, config)
     metadata = read_metadata(llm.base.metadata, problems)
-    return Found(config=config, metadata=metadata, notes=notes)
+    return Found(config=config, metadata=metadata, methods=methods, notes=notes)
 
 
 def _cant(llm: Any, problems: Problems) -> None:
@@ -195,15 +194,6 @@ def _output(llm: Any, problems: Problems) -> None:
         problems.add(path, f"the folder {folder} does not exist")
     elif name.endswith(".pte") and Path(name).is_dir():
         problems.add("export.output_name", f"{name} is a folder; give a file to write")
-
-
-def _weights(llm: Any, problems: Problems) -> None:
-    name = llm.export.foundation_weights_file
-    if name and Path(name).name != name:
-        problems.add(
-            "export.foundation_weights_file",
-            f"is {name!r}; give a name, for a file beside the .pte",
-        )
 
 
 def _unused(llm: Any, problems: Problems) -> None:

@@ -162,7 +162,7 @@ def _write(
         report = replace(lowered.report(), quantization=quantization)
         beside[settings.report] = formed(report, form_of(settings.report)).encode()
     weights = settings.weights if lowered.weights else None
-    lowered.save(settings.output, weights, beside=beside)
+    lowered.save(settings.output, weights, adapters=settings.adapters, beside=beside)
 
 
 def _save(program: ExportedProgram, path: Path) -> None:

@@ -54,7 +54,7 @@ def from_folder(folder: Path, file: Path | None = None) -> Found:
     tensors: dict[str, Tensor] = {}
     unknown = []
     for name, value in _held(folder, file).items():
-        parts = list(_named(name, value, params))
+        parts = list(named(name, value, params))
         tensors.update(parts)
         if not parts and "rotary_emb" not in name:
             unknown.append(name)
@@ -83,7 +83,7 @@ def _held(folder: Path, file: Path | None) -> dict[str, Tensor]:
     return made
 
 
-def _named(name: str, value: Tensor, params: Mapping[str, Any]) -> Iterator[tuple[str, Tensor]]:
+def named(name: str, value: Tensor, params: Mapping[str, Any]) -> Iterator[tuple[str, Tensor]]:
     """The transformer's tensors in one of Hugging Face's: none, one, or those that lie fused."""
     import torch
 

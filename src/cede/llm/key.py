@@ -75,7 +75,13 @@ def _named(settings: LlmSettings) -> list[Path]:
     maps = [getattr(settings.llm.model, key) for key in KEYS]
     named = [checkpoint_path(base.checkpoint)] if base.checkpoint else []
     named += [Path(text).expanduser() for text in (base.params, base.tokenizer_path, *maps) if text]
-    return list(dict.fromkeys(file for path in named if path is not None for file in _with(path)))
+    found = [file for path in named if path is not None for file in _with(path)]
+    several = (each.lora_config for each in settings.llm.multimethod.methods)
+    for adapter in (base.lora_config, *several):
+        if adapter is not None:
+            files = (adapter.adapter_checkpoint, adapter.adapter_config)
+            found += [Path(text).expanduser() for text in files if text]
+    return list(dict.fromkeys(found))
 
 
 def _with(path: Path) -> list[Path]:

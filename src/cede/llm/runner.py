@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
+    from cede.running.pte import Files
+
 FORWARD = "forward"
 
 
@@ -29,12 +31,12 @@ class LlmProgram:
         cached: whether it keeps keys and values between calls.
     """
 
-    def __init__(self, program: bytes | Path | str, weights: Path | str | None = None) -> None:
+    def __init__(self, program: bytes | Path | str, weights: Files | None = None) -> None:
         """Load a program.
 
         Args:
             program: a `.pte` file, or its bytes.
-            weights: the data file (`.ptd`) of a file that has one.
+            weights: the data files (`.ptd`) of a file that has some.
 
         Raises:
             LoweringError: it can't be loaded here.

@@ -14,6 +14,7 @@ from cede.config.load import make_absolute
 from cede.config.tree import merge_overrides, read_tree, resolved
 from cede.errors import ConfigError
 from cede.llm.checks import check
+from cede.llm.methods import Method
 from cede.llm.upstream import schema
 from cede.nearest import suggestion
 from cede.reporting.forms import form_of
@@ -51,7 +52,9 @@ class LlmSettings:
         metadata: of `base.metadata`: method name -> value.
         output: the `.pte` to write.
         weights: the `.ptd` for the constants, None where they stand in the `.pte`.
+        adapters: the `.ptd` for those of adapters, likewise.
         report: the file to write the report to, None for none.
+        methods: that compute; one called "forward", if `multimethod` says nothing.
         notes: what the user should know of how it was read.
     """
 
@@ -60,7 +63,9 @@ class LlmSettings:
     metadata: Mapping[str, Any]
     output: Path
     weights: Path | None
+    adapters: Path | None
     report: Path | None
+    methods: tuple[Method, ...] = (Method(),)
     notes: tuple[str, ...] = field(default=())
 
 
@@ -99,8 +104,8 @@ def load_settings(source: Path | str, overrides: Sequence[str] = ()) -> LlmSetti
         raise ConfigError("\n".join(problems.lines))
     return LlmSettings(
         llm=llm, config=found.config, metadata=found.metadata, output=output,
-        weights=weights_of(llm, found.config, output),
-        report=report, notes=tuple(found.notes),
+        weights=weights_of(llm, found.config, output), adapters=adapters_of(llm, output),
+        report=report, methods=found.methods, notes=tuple(found.notes),
     )  # fmt: skip
 
 
@@ -124,6 +129,12 @@ def weights_of(llm: Any, config: Config, output: Path) -> Path | None:
     if name := llm.export.foundation_weights_file:
         return output.parent / f"{name.removesuffix('.ptd')}.ptd"
     return output.with_suffix(".ptd") if config.lowering.external_weights else None
+
+
+def adapters_of(llm: Any, output: Path) -> Path | None:
+    """The `.ptd` to write for the constants of adapters."""
+    name = llm.export.lora_weights_file
+    return output.parent / f"{name.removesuffix('.ptd')}.ptd" if name else None
 
 
 def _section(own: Any, problems: Problems) -> CedeSection:

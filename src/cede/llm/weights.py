@@ -83,7 +83,7 @@ def read_weights(path: Path) -> Weights:
 
         return _from_gguf(load(path), path)
     if path.suffix in (".pth", ".pt"):
-        return _from_pth(path)
+        return from_pth(path)
     if path.suffix == ".ptd":
         from cede.llm.flat import read_flat
 
@@ -93,7 +93,12 @@ def read_weights(path: Path) -> Weights:
     return Weights(params=params, tensors=tensors, unknown=unknown, window=window)
 
 
-def _from_pth(path: Path) -> Weights:
+def from_pth(path: Path) -> Weights:
+    """Read a file of torch with tensors alone.
+
+    Raises:
+        CheckpointError: damage, or anything but names with tensors.
+    """
     import pickle
 
     import torch

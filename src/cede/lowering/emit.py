@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import copy
-import hashlib
 import re
-import sys
 import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -14,6 +12,7 @@ import torch
 from executorch.exir import ExecutorchBackendConfig
 
 from cede.errors import LoweringError
+from cede.lowering.external import place
 from cede.lowering.inside_executorch import unknown_version
 from cede.lowering.inside_executorch.once import store_once
 from cede.lowering.memory import memory_use, told
@@ -22,7 +21,7 @@ from cede.lowering.unread import drop_unread
 from cede.lowering.upstream import upstream_error
 from cede.planning import UNASKED
 from cede.programs.lowered import Lowered
-from cede.running.weights import HAS, NEEDS
+from cede.running.weights import ADAPTERS
 
 if TYPE_CHECKING:
     from executorch.exir import EdgeProgramManager, ExecutorchProgramManager
@@ -31,9 +30,6 @@ if TYPE_CHECKING:
     from cede.config import LoweringConfig
     from cede.planning import Plan
     from cede.types import OpGraph
-
-_TAG = "weights"
-"""Of the data file, within ExecuTorch."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,8 +47,17 @@ class Emitted:
 
     @property
     def weights(self) -> bytes:
-        """The bytes of the `.ptd`, b"" where all constants stand in the `.pte`."""
-        return b"".join(map(bytes, self.executorch._tensor_data.values()))
+        """The bytes of the `.ptd`, b"" where there is none."""
+        return self._file(adapters=False)
+
+    @property
+    def adapters(self) -> bytes:
+        """The bytes of an adapter's own `.ptd`, b"" where there is none."""
+        return self._file(adapters=True)
+
+    def _file(self, *, adapters: bool) -> bytes:
+        files = self.executorch._tensor_data.items()
+        return b"".join(bytes(data) for tag, data in files if (tag == ADAPTERS) is adapters)
 
 
 def emit(
@@ -105,29 +110,13 @@ def _emitted(
         with torch.no_grad(), warnings.catch_warnings():
             # Buffers keep their initial values here (`tags.py`), and the report lists them.
             warnings.filterwarnings("ignore", message="Mutation on a buffer in the model")
-            return edge.to_executorch(_settings(edge, config))
+            settings = ExecutorchBackendConfig(external_constants=place(edge, config))
+            return edge.to_executorch(settings)
     except Exception as error:
         missing = re.findall(r"'([\w:.]+)'", str(error)) if "out variants" in str(error) else []
         if missing:
             raise LoweringError(_no_out_variant(missing, plan, graph)) from None
         raise upstream_error("emit the program", error, plan) from error
-
-
-def _settings(edge: EdgeProgramManager, config: LoweringConfig | None) -> ExecutorchBackendConfig:
-    """How ExecuTorch emits; with external weights all of them go to one data file."""
-    if config is None or not config.external_weights:
-        return ExecutorchBackendConfig()
-    store = edge._named_data_store
-    tag = _TAG
-    if store.pte_data:
-        store.externalize_pte_data(sys.maxsize, _TAG)
-        tag = next(iter(store.external_data))  # the store names its part itself
-        digest = hashlib.sha256()
-        for buffer in store.buffers:
-            digest.update(hashlib.sha256(bytes(buffer)).digest())
-        store.add_named_data(NEEDS, digest.digest())
-        store.add_named_data(HAS, digest.digest(), external_tag=tag)
-    return ExecutorchBackendConfig(external_constants=lambda node: tag)
 
 
 def _intact(program: ExportedProgram) -> ExportedProgram:

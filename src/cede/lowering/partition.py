@@ -15,6 +15,7 @@ from cede.facts.arguments import aten_overload
 from cede.lowering.contest import limits_for, make_plan
 from cede.lowering.custom import decomposed
 from cede.lowering.encoded import Natives, decoded, told
+from cede.lowering.external import mark_adapters
 from cede.lowering.failing import barred
 from cede.lowering.flows import apart
 from cede.lowering.keep import Keeping
@@ -206,6 +207,7 @@ class PlanPartitioner(Partitioner):  # type: ignore[misc]
             raise Scouted(plan, answers, findings, noted(exported_program))
         insist_on_all(findings, self._review(plan, graph), lost)
         tags = write_tags(plan, graph, exported_program)
+        mark_adapters(exported_program, self.config.lowering)
         return PartitionResult(
             tagged_exported_program=exported_program,
             partition_tags={

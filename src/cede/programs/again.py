@@ -114,6 +114,10 @@ class _Again:
         return bytes(self._found.weights)
 
     @cached_property
+    def adapters(self) -> bytes:
+        return bytes(self._found.adapters)
+
+    @cached_property
     def source(self) -> ExportedProgram:
         return self._making.source()
 

@@ -1,6 +1,6 @@
 """A lowered program as bytes of a cache entry, and back.
 
-A length, that many bytes of the pickled records, the `.pte`, the `.ptd` if there is one. Only
+A length, that many bytes of the pickled records, the `.pte`, each `.ptd` if there is one. Only
 records of cede are made of the pickle, so that no entry makes Python run anything else.
 """
 
@@ -31,7 +31,7 @@ class Entry:
         plan, graph, memory, constants, warnings: as there.
         beside: records that were kept with it.
         data: the `.pte`.
-        weights: the `.ptd`, empty for none.
+        weights, adapters: each `.ptd`, empty for none.
     """
 
     plan: Plan
@@ -42,26 +42,29 @@ class Entry:
     beside: tuple[Any, ...]
     data: memoryview
     weights: memoryview
+    adapters: memoryview
 
 
 def write(lowered: Lowered, beside: tuple[Any, ...] = ()) -> tuple[bytes, ...]:
     """The parts of an entry. `beside` are records of cede, and plain values."""
-    data = lowered.buffer
+    data, weights = lowered.buffer, lowered.weights
     told = (lowered.memory, lowered.constants, lowered.warnings, beside)
-    head = pickle.dumps((lowered.plan, lowered.graph, *told, len(data)), protocol=4)
-    return _SIZE.pack(len(head)), head, data, lowered.weights
+    sizes = len(data), len(weights)
+    head = pickle.dumps((lowered.plan, lowered.graph, *told, *sizes), protocol=4)
+    return _SIZE.pack(len(head)), head, data, weights, lowered.adapters
 
 
 def read(data: memoryview) -> Entry:
     """An entry. Raises `pickle.UnpicklingError` or what its records raise where it is none."""
     (size,) = _SIZE.unpack_from(data)
     at = _SIZE.size + size
-    plan, graph, memory, constants, warnings, beside, length = _Records(
+    plan, graph, memory, constants, warnings, beside, length, more = _Records(
         io.BytesIO(data[_SIZE.size : at])
     ).load()
     return Entry(
         plan=plan, graph=graph, memory=memory, constants=constants, warnings=warnings,
-        beside=beside, data=data[at : at + length], weights=data[at + length :],
+        beside=beside, data=data[at : at + length], weights=data[at + length :][:more],
+        adapters=data[at + length + more :],
     )  # fmt: skip
 
 

@@ -52,6 +52,11 @@ class Emission(Protocol):
         """The bytes of the `.ptd`, b"" where there is none."""
         ...
 
+    @property
+    def adapters(self) -> bytes:
+        """The bytes of an adapter's own `.ptd`, b"" where there is none."""
+        ...
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lowered:
@@ -99,28 +104,38 @@ class Lowered:
 
     @property
     def weights(self) -> bytes:
-        """The bytes of the `.ptd`, b"" where all constants stand in the `.pte`."""
+        """The bytes of the `.ptd`, b"" where there is none."""
         return self.emission.weights
+
+    @property
+    def adapters(self) -> bytes:
+        """The bytes of an adapter's own `.ptd`, b"" where there is none."""
+        return self.emission.adapters
 
     @property
     def pte(self) -> Pte:
         """The program and its weights, parsed: what `cede.running.load` takes."""
         from cede.running.pte import read
+        from cede.running.weights import merged
 
-        return read(self.buffer, weights=self.weights or None)
+        files = {"its weights": self.weights, "its adapter": self.adapters}
+        held = {name: data for name, data in files.items() if data}
+        return read(self.buffer, weights=merged(held) if held else None)
 
     def save(
         self,
         path: Path | str,
         weights: Path | str | None = None,
         *,
+        adapters: Path | str | None = None,
         beside: Mapping[Path, bytes] | None = None,
     ) -> None:
-        """Write the `.pte`, and the `.ptd` if there is one: whole, both or none.
+        """Write the `.pte`, and each `.ptd` if there is one: whole, all or none.
 
         Args:
             path: of the `.pte`.
             weights: of the `.ptd`; None is the same name with that suffix.
+            adapters: of an adapter's own `.ptd`; None is the same name with `.adapter.ptd`.
             beside: more files, such as a report, which are written with them or not at all.
 
         Raises:
@@ -138,6 +153,8 @@ class Lowered:
         files = {**(beside or {}), program: self.buffer}
         if held:
             files[Path(weights) if weights is not None else program.with_suffix(".ptd")] = held
+        if apart := self.adapters:
+            files[Path(adapters or program.with_suffix(".adapter.ptd"))] = apart
         write_together(files)
 
     def report(self, timing: Timing | None = None) -> Report:

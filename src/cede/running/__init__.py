@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from cede.running.pte import Pte
+    from cede.running.pte import Files, Pte
     from cede.types import Backend, LoadedProgram
 
 __all__ = ["EXECUTORCH", "RunResult", "load", "load_file", "loaded_in", "run"]
@@ -45,7 +45,7 @@ def run(
     method: str = "forward",
     *,
     backends: Mapping[str, Backend],
-    weights: bytes | Path | str | None = None,
+    weights: bytes | Files | None = None,
 ) -> RunResult:
     """Load a program and call it once.
 
@@ -54,7 +54,7 @@ def run(
         inputs: flat inputs: tensors and numbers.
         method: what to call.
         backends: the backends that are known, by name.
-        weights: its data file (`.ptd`), or the bytes of that.
+        weights: its data file (`.ptd`), several, or the bytes of one.
 
     Raises:
         LoweringError: the program can't be loaded or run here, or the inputs don't fit.
@@ -74,7 +74,7 @@ def run(
 def load(
     program: bytes | Path | str | Pte,
     backends: Mapping[str, Backend],
-    weights: bytes | Path | str | None = None,
+    weights: bytes | Files | None = None,
 ) -> LoadedProgram:
     """Load a program to call it many times; its state lives between calls.
 
@@ -82,7 +82,7 @@ def load(
         program: a `.pte` file, or its bytes, which are kept as long as the result, or what
             `cede.running.pte.read` made of them.
         backends: the backends that are known, by name.
-        weights: its data file (`.ptd`), or the bytes of that.
+        weights: its data file (`.ptd`), several, or the bytes of one.
 
     Returns:
         An object with `run(inputs, method) -> list` and `methods`.
@@ -108,8 +108,8 @@ def load_file(
     return loaded_in(read_file(path, weights), backends, path=path, weights=weights)[1]
 
 
-def _read(program: bytes | Path | str | Pte, weights: bytes | Path | str | None = None) -> Pte:
-    from cede.running.pte import Pte, content, read
+def _read(program: bytes | Path | str | Pte, weights: bytes | Files | None = None) -> Pte:
+    from cede.running.pte import Pte, content, read, weights_in
 
     if isinstance(program, Pte):
         return program
@@ -117,11 +117,9 @@ def _read(program: bytes | Path | str | Pte, weights: bytes | Path | str | None 
         data, origin = bytes(program), "program"
     else:
         data, origin = content(program), str(program)
-    if weights is None:
-        return read(data, origin)
     if isinstance(weights, bytes):
         return read(data, origin, weights)
-    return read(data, origin, content(weights), str(weights))
+    return read(data, origin, *weights_in(weights)) if weights else read(data, origin)
 
 
 def loaded_in(

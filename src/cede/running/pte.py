@@ -24,10 +24,12 @@ from executorch.runtime import Runtime, Verification
 
 from cede.errors import LoweringError
 from cede.running.indices import check_indices
-from cede.running.weights import HAS, NEEDS, insist_on_pair, read_weights
+from cede.running.weights import ADAPTERS, PAIRS, insist_on_pair, merged, read_weights
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+
+    Files = Path | str | Sequence[Path | str]
 
 __all__ = [
     "Delegate",
@@ -38,6 +40,7 @@ __all__ = [
     "read",
     "read_file",
     "schema",
+    "weights_in",
     "write",
 ]
 
@@ -87,9 +90,13 @@ class Pte:
 
         What delegates have there has no names: "what its delegates hold".
         """
-        delegates = NEEDS in self.named and HAS not in self.named
+        delegates = {
+            f"what its delegates hold{' of an adapter' if kind == ADAPTERS else ''}": None
+            for kind, (needs, has) in PAIRS.items()
+            if needs in self.named and has not in self.named
+        }
         return tuple(
-            dict.fromkeys(["what its delegates hold"] if delegates else [])
+            delegates
             | dict.fromkeys(
                 extra.fully_qualified_name
                 for plan in self.program.execution_plan
@@ -141,12 +148,21 @@ class Pte:
         return tuple(plan.name for plan in self.program.execution_plan)
 
 
-def read_file(path: Path | str, weights: Path | str | None = None) -> Pte:
-    """Read a `.pte` file, and its `.ptd` file if it has one. Raises LoweringError with the path."""
+def read_file(path: Path | str, weights: Files | None = None) -> Pte:
+    """Read a `.pte` file, and its `.ptd` files if any. Raises LoweringError with the path."""
     data = content(path)
-    if weights is None:
-        return read(data, str(path))
-    return read(data, str(path), content(weights), str(weights))
+    return read(data, str(path)) if not weights else read(data, str(path), *weights_in(weights))
+
+
+def weights_in(files: Files) -> tuple[bytes, str]:
+    """What data files hold, as the bytes of one, and what to call them.
+
+    Raises LoweringError for one that can't be read, or that contradicts another.
+    """
+    held = {str(each): content(each) for each in (
+        [files] if isinstance(files, Path | str) else files
+    )}  # fmt: skip
+    return merged(held), ", ".join(held)
 
 
 def content(path: Path | str) -> bytes:

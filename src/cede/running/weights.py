@@ -7,9 +7,11 @@ public, and this is the only file that knows it.
 from __future__ import annotations
 
 import tempfile
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 from executorch.exir._serialize._cord import Cord
+from executorch.exir._serialize.data_serializer import DataEntry, DataPayload
 from executorch.extension.flat_tensor.serialize.serialize import (
     FlatTensorConfig,
     FlatTensorSerializer,
@@ -18,29 +20,67 @@ from executorch.extension.flat_tensor.serialize.serialize import (
 from cede.errors import LoweringError
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
-
-    from executorch.exir._serialize.data_serializer import DataPayload
 
     from cede.running.pte import Pte
 
-NEEDS, HAS = "cede.needs", "cede.has"
-"""Keys of named data in the two files of a pair, with equal values: what delegates have there.
+WEIGHTS, ADAPTERS = "weights", "adapters"
+"""Kinds of data files."""
+
+PAIRS = {
+    WEIGHTS: ("cede.needs", "cede.has"),
+    ADAPTERS: ("cede.needs.adapters", "cede.has.adapters"),
+}
+"""Keys of named data in program and data file, with equal values: what delegates have there.
 
 ExecuTorch's runtime may die of a delegate whose data is not there.
 """
 
 
+def merged(files: Mapping[str, bytes]) -> bytes:
+    """One data file with what several hold: ExecuTorch's Python runtime takes one.
+
+    Args:
+        files: bytes by what error messages call them.
+
+    Raises:
+        LoweringError: a damaged one, or two that hold different data under one key.
+    """
+    if len(files) == 1:
+        return next(iter(files.values()))
+    buffers: list[Any] = []
+    named: dict[str, DataEntry] = {}
+    for origin, data in files.items():
+        found = _parsed(data, origin)
+        for key, entry in found.named_data.items():
+            value = found.buffers[entry.buffer_index]
+            if key not in named:
+                named[key] = replace(entry, buffer_index=len(buffers))
+                buffers.append(value)
+            elif buffers[named[key].buffer_index] != value:
+                raise LoweringError(
+                    f"{origin}: has another {key} than the file before it; give the files"
+                    " that were written with the program"
+                )
+    payload = DataPayload(buffers=buffers, named_data=named)
+    return bytes(FlatTensorSerializer(FlatTensorConfig()).serialize(payload))
+
+
 def read_weights(weights: bytes, origin: str) -> dict[str, bytes]:
     """What a data file holds, by key. Raises LoweringError for a damaged one."""
+    found = _parsed(weights, origin)
+    return {key: bytes(found.buffers[e.buffer_index]) for key, e in found.named_data.items()}
+
+
+def _parsed(weights: bytes, origin: str) -> DataPayload:
     try:
-        found = flat_tensors(weights)
+        return flat_tensors(weights)
     except ValueError as error:
         raise LoweringError(
             f"{origin}: no data file (.ptd) of ExecuTorch, or a damaged one ({error}); export it"
             " again"
         ) from error
-    return {key: bytes(found.buffers[e.buffer_index]) for key, e in found.named_data.items()}
 
 
 def flat_tensors(data: bytes) -> DataPayload:
@@ -53,12 +93,12 @@ def flat_tensors(data: bytes) -> DataPayload:
 
 def insist_on_pair(pte: Pte, weights_origin: str) -> None:
     """Raise LoweringError where the data file belongs to another program."""
-    needs, has = pte.named.get(NEEDS), pte.named.get(HAS)
-    if has is not None and needs != has:
-        raise LoweringError(
-            f"{weights_origin}: the data file of another program than {pte.origin}; give the one"
-            " that was written with it"
-        )
+    for needs, has in PAIRS.values():
+        if has in pte.named and pte.named.get(needs) != pte.named[has]:
+            raise LoweringError(
+                f"{weights_origin}: the data file of another program than {pte.origin}; give the"
+                " one that was written with it"
+            )
 
 
 class Weights:
