@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
-    from cede.running.pte import Files
+    from cede.running.weights import Files
 
 FORWARD = "forward"
 

@@ -13,7 +13,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from cede.running.pte import Files, Pte
+    from cede.running.pte import Pte
+    from cede.running.weights import Files
     from cede.types import Backend, LoadedProgram
 
 __all__ = ["EXECUTORCH", "RunResult", "load", "load_file", "loaded_in", "run"]
@@ -109,7 +110,8 @@ def load_file(
 
 
 def _read(program: bytes | Path | str | Pte, weights: bytes | Files | None = None) -> Pte:
-    from cede.running.pte import Pte, content, read, weights_in
+    from cede.running.pte import Pte, read
+    from cede.running.weights import content, weights_in
 
     if isinstance(program, Pte):
         return program

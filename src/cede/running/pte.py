@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import struct
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from executorch.exir import schema
@@ -24,12 +23,20 @@ from executorch.runtime import Runtime, Verification
 
 from cede.errors import LoweringError
 from cede.running.indices import check_indices
-from cede.running.weights import ADAPTERS, PAIRS, insist_on_pair, merged, read_weights
+from cede.running.weights import (
+    ADAPTERS,
+    PAIRS,
+    content,
+    insist_on_pair,
+    read_weights,
+    weights_in,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from pathlib import Path
 
-    Files = Path | str | Sequence[Path | str]
+    from cede.running.weights import Files
 
 __all__ = [
     "Delegate",
@@ -40,7 +47,6 @@ __all__ = [
     "read",
     "read_file",
     "schema",
-    "weights_in",
     "write",
 ]
 
@@ -152,25 +158,6 @@ def read_file(path: Path | str, weights: Files | None = None) -> Pte:
     """Read a `.pte` file, and its `.ptd` files if any. Raises LoweringError with the path."""
     data = content(path)
     return read(data, str(path)) if not weights else read(data, str(path), *weights_in(weights))
-
-
-def weights_in(files: Files) -> tuple[bytes, str]:
-    """What data files hold, as the bytes of one, and what to call them.
-
-    Raises LoweringError for one that can't be read, or that contradicts another.
-    """
-    held = {str(each): content(each) for each in (
-        [files] if isinstance(files, Path | str) else files
-    )}  # fmt: skip
-    return merged(held), ", ".join(held)
-
-
-def content(path: Path | str) -> bytes:
-    """The bytes of a file. Raises LoweringError naming the path."""
-    try:
-        return Path(path).read_bytes()
-    except OSError as error:
-        raise LoweringError(f"{path}: can't be read: {error.strerror or error}") from None
 
 
 def read(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import tempfile
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from executorch.exir._serialize._cord import Cord
@@ -20,10 +21,11 @@ from executorch.extension.flat_tensor.serialize.serialize import (
 from cede.errors import LoweringError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
+    from collections.abc import Mapping, Sequence
 
     from cede.running.pte import Pte
+
+    Files = Path | str | Sequence[Path | str]
 
 WEIGHTS, ADAPTERS = "weights", "adapters"
 """Kinds of data files."""
@@ -36,6 +38,25 @@ PAIRS = {
 
 ExecuTorch's runtime may die of a delegate whose data is not there.
 """
+
+
+def weights_in(files: Files) -> tuple[bytes, str]:
+    """What data files hold, as the bytes of one, and what to call them.
+
+    Raises LoweringError for one that can't be read, or that contradicts another.
+    """
+    held = {str(each): content(each) for each in (
+        [files] if isinstance(files, Path | str) else files
+    )}  # fmt: skip
+    return merged(held), ", ".join(held)
+
+
+def content(path: Path | str) -> bytes:
+    """The bytes of a file. Raises LoweringError naming the path."""
+    try:
+        return Path(path).read_bytes()
+    except OSError as error:
+        raise LoweringError(f"{path}: can't be read: {error.strerror or error}") from None
 
 
 def merged(files: Mapping[str, bytes]) -> bytes:
