@@ -11,6 +11,7 @@ from cede.backends.xnnpack.quantizer import FOUR_BITS, QUANTIZER
 from cede.backends.xnnpack.vetoes import (
     approximate_gelu,
     grouped_weight,
+    holds,
     integer_data,
     is_prelu_of_other_rank,
     is_weight_only,
@@ -107,5 +108,6 @@ def cede_backends() -> Iterator[Backend]:
         quantizers=("xnnpack", "xnnpack_qc4"),
         pure=True,
         objects=wrong,
+        holds=holds,
         shortcuts=_shortcuts,
     )

@@ -106,6 +106,21 @@ def _packs(id: str, graph: OpGraph) -> bool:
     return op.kind in _GEMMS
 
 
+# Ops that read a constant as they read any tensor.
+_PLAIN = ("add", "sub", "mul", "div", "maximum", "minimum", "cat")
+_READ_PLAINLY = tuple(f"aten.{name}" for name in _PLAIN)
+
+
+def holds(constant: str, graph: OpGraph) -> bool:
+    """Whether a delegate takes a constant in: not where its ops only read it as any tensor.
+
+    Its bytes are fewer outside, where they need no key of their own, and the stock partitioner
+    leaves it there.
+    """
+    users = graph.users(constant)
+    return not users or any(graph.op(user).kind not in _READ_PLAINLY for user in users)
+
+
 _INTEGERS = ("int8", "uint8", "int16", "int32", "int64", "bool")
 
 

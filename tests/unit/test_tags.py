@@ -10,7 +10,8 @@ from executorch.exir import to_edge_transform_and_lower
 from torch import nn
 
 from cede import api
-from cede.errors import PlanError
+from cede.errors import PlanError, PluginError
+from cede.facts import read_graph
 from cede.lowering.tags import write_tags
 from cede.planning import Plan
 from cede.types import Delegation, OpGraph, Part
@@ -111,6 +112,46 @@ def test_an_unknown_op_is_an_error_before_anything_is_tagged() -> None:
     )
     with pytest.raises(PlanError, match="d0 names gone, which is not in the program"):
         write_tags(plan, OpGraph(), program)
+
+
+class Handed(nn.Module):
+    """A constant that a delegate reads as any tensor, beside weights that it packs."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.line = nn.Linear(4, 4)
+        self.scale = nn.Parameter(torch.randn(4))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.line(x * self.scale) + self.scale
+
+
+def handed() -> tuple[nn.Module, torch.Tensor, torch.export.ExportedProgram]:
+    torch.manual_seed(0)
+    model, x = Handed().eval(), torch.randn(3, 4)
+    return model, x, torch.export.export(model, (x,))
+
+
+def test_a_backend_says_which_constants_its_delegates_take_in() -> None:
+    model, x, program = handed()
+    lowered = api.lower(program, config="xnnpack-fp32")
+    edge = lowered.edge
+    assert set(edge.graph_signature.parameters) == {"scale"}
+    [call] = [n for n in edge.graph.nodes if n.name.startswith("executorch_call_delegate")]
+    assert [given.name for given in call.args[1:]] == ["x", "p_scale"]
+    torch.testing.assert_close(api.run(lowered.buffer, [x]).outputs[0], model(x).detach())
+
+
+def test_a_backend_that_fails_when_asked_about_a_constant_is_named() -> None:
+    _, _, program = handed()
+
+    def fails(constant: str, graph: OpGraph) -> bool:
+        raise KeyError(constant)
+
+    part = Part(partitioner="p", ops=("mul",))
+    plan = Plan(fingerprint="", delegations=(Delegation(id="d0", backend="x", parts=(part,)),))
+    with pytest.raises(PluginError, match=r"'x' failed when asked .* p_scale in: KeyError"):
+        write_tags(plan, read_graph(program), program, {"x": fails})
 
 
 class Weighted(nn.Module):

@@ -61,8 +61,9 @@ def _backend(record: Any) -> None:
         raise TypeError(f"backend {record.name!r}: delegate_id is {record.delegate_id!r}")
     if not isinstance(record.options, type) or not is_dataclass(record.options):
         raise TypeError(f"backend {record.name!r}: options is no dataclass")
-    if record.objects is not None and not callable(record.objects):
-        raise TypeError(f"backend {record.name!r}: objects can't be called")
+    for asked in ("objects", "holds"):
+        if getattr(record, asked) is not None and not callable(getattr(record, asked)):
+            raise TypeError(f"backend {record.name!r}: {asked} can't be called")
 
 
 def _partitioner(record: Any) -> None:

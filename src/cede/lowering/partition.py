@@ -25,7 +25,7 @@ from cede.lowering.preflight import fitted, insist_on_all, problems, unrunnable
 from cede.lowering.prepare import prepared
 from cede.lowering.sizes import Place, dynamic, insist_on_dynamic
 from cede.lowering.stored import stored_by_methods, told_twice
-from cede.lowering.tags import noted, write_tags
+from cede.lowering.tags import noted, taken_in, write_tags
 from cede.lowering.view import difference, shape_of, view_of
 from cede.policy import read_policy, without
 from cede.quiet import logging_kept
@@ -206,7 +206,7 @@ class PlanPartitioner(Partitioner):  # type: ignore[misc]
         if self.scout:
             raise Scouted(plan, answers, findings, noted(exported_program))
         insist_on_all(findings, self._review(plan, graph), lost)
-        tags = write_tags(plan, graph, exported_program)
+        tags = write_tags(plan, graph, exported_program, taken_in(plan, self.host))
         mark_adapters(exported_program, self.config.lowering)
         return PartitionResult(
             tagged_exported_program=exported_program,

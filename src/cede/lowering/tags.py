@@ -9,33 +9,40 @@ import torch
 from executorch.exir.backend.utils import tag_constant_data
 from torch.fx import GraphModule
 
-from cede.errors import PlanError
+from cede.errors import PlanError, PluginError
 from cede.facts.arguments import scoped
 from cede.facts.places import node_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
     from torch.export import ExportedProgram
     from torch.fx import Node
 
+    from cede.host import Host
     from cede.planning import Plan
     from cede.types import OpGraph
 
+    Holds = Callable[[str, OpGraph], bool]
 
-def write_tags(plan: Plan, graph: OpGraph, program: ExportedProgram) -> dict[str, str]:
+
+def write_tags(
+    plan: Plan, graph: OpGraph, program: ExportedProgram, holds: Mapping[str, Holds] | None = None
+) -> dict[str, str]:
     """Tag every delegated node and the constants it uses.
 
     Args:
         plan: for this program.
         graph: its facts; a delegation that holds a control-flow op carries its branches along.
         program: the edge program to tag.
+        holds: by backend, its `Backend.holds` where it has one.
 
     Returns:
         Tag by delegation id.
 
     Raises:
         PlanError: the plan names an op that the program doesn't have.
+        PluginError: a backend failed when asked whether it takes a constant in.
     """
     nodes = dict(nodes_by_id(program.graph_module))
     tags = {given.id: f"cede_{given.id}" for given in plan.delegations}
@@ -52,8 +59,35 @@ def write_tags(plan: Plan, graph: OpGraph, program: ExportedProgram) -> dict[str
             nodes[op].meta[key] = list(value) if isinstance(value, tuple) else value
     _tag_branches(program.graph_module)
     tag_constant_data(program)
+    asked = {tags[given.id]: given.backend for given in plan.delegations}
+    _hand_over(program, graph, asked, holds or {})
     _ready_inputs(program)
     return tags
+
+
+def taken_in(plan: Plan, host: Host) -> dict[str, Holds]:
+    """`Backend.holds` of the plan's backends, where there is one."""
+    names = {given.backend for given in plan.delegations}
+    return {name: asked for name in names if (asked := host.backend(name).holds)}
+
+
+def _hand_over(
+    program: ExportedProgram, graph: OpGraph, asked: dict[str, str], holds: Mapping[str, Holds]
+) -> None:
+    """Take the tags off constants that a backend does not take in."""
+    for node in program.graph.nodes:
+        backend = asked.get(node.meta.get("delegation_tag", ""))
+        if node.op != "placeholder" or backend not in holds:
+            continue
+        try:
+            taken = holds[backend](node.name, graph)
+        except Exception as error:
+            raise PluginError(
+                f"the backend {backend!r} failed when asked whether it takes the constant"
+                f" {node.name} in: {type(error).__name__}: {error}"
+            ) from error
+        if not taken:
+            del node.meta["delegation_tag"]
 
 
 def _ready_inputs(program: ExportedProgram) -> None:

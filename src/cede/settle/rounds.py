@@ -9,6 +9,7 @@ from cede.settle.hold import hold
 from cede.settle.limits import over_limits
 from cede.settle.measure import measured, split_big
 from cede.settle.nodes import Tangle, contract
+from cede.settle.sink import sunk
 from cede.settle.untangle import breakable, untangle
 from cede.types import Code, Reason
 
@@ -58,7 +59,7 @@ def play(
         sizes = measured(contest, index, groups)
         dropped = over_limits(contest, index, held, groups, sizes)
         if not dropped:
-            return held, groups, out
+            return held, sunk(contest, index, held, groups), out
         rivals = _drop(dropped, pieces, out, held, groups)
         if not rivals or reoffers == REOFFERS:
             return held, groups, out

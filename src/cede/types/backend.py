@@ -104,6 +104,8 @@ class Backend:
         objects: what its delegate can't compute right, whoever claims it: asked about every claim
             of every partitioner for it, about each op alone where the claim is divisible. None, or
             why the backend must not have it: those ops are then refused.
+        holds: whether its delegate takes a constant in, by the constant's id, that its ops read.
+            None takes all in; one that is not taken in is handed over at each call.
         shortcuts: a context in which its compiler does less work for the same outcome.
     """
 
@@ -123,4 +125,5 @@ class Backend:
     encodings: tuple[str, ...] = ()
     pure: bool = False
     objects: Callable[[Claim, OpGraph], Reason | None] | None = None
+    holds: Callable[[str, OpGraph], bool] | None = None
     shortcuts: Callable[[], AbstractContextManager[None]] = nullcontext
