@@ -1,8 +1,9 @@
 """Means and rotations as matrix products, for backends that take products of any number of tokens.
 
 The mean of RMSNorm is a product with a row of 1/n. The turn of a rotary embedding, which puts -b, a
-for a, b, is a product with a matrix of 0, 1 and -1, exact in float32; its tables are as wide as a
-head then. Nothing is sliced or taken apart: a layer has no op there that such a backend refuses.
+for a, b, is a product with a matrix of 0, 1 and -1, exact in float32. Its tables are as wide as a
+head then; they are stored with each angle once, and widened once a call. Nothing is sliced or taken
+apart: a layer has no op there that such a backend refuses.
 """
 
 from __future__ import annotations
@@ -63,12 +64,40 @@ class ProductRotation(nn.Module):
         self.register_buffer("turn", turn, persistent=False)
 
     def forward(self, q: Tensor, k: Tensor, cos: Tensor, sin: Tensor) -> tuple[Tensor, Tensor]:
-        """Of float [1, tokens, heads, size], tables [tokens, size] or [tokens, heads, size]."""
+        """Of float [1, tokens, heads, size], tables [1, tokens, 1 or heads, size]."""
         turn = self.get_buffer("turn")
-        heads = cos.shape[1] if cos.dim() == 3 else 1
-        cos, sin = (table.view(1, -1, heads, turn.shape[0]) for table in (cos, sin))
         q, k = (x * cos + functional.linear(x, turn) * sin for x in (q, k))
         return q, k
+
+
+class ProductTables(nn.Module):
+    """Tables of the rotary embedding as wide as a head, from those with each angle once.
+
+    Attributes:
+        spread: float [size, rotated / 2], of 0 and 1.
+        rest: float [size], 1 for the values that are not rotated, else 0.
+    """
+
+    def __init__(self, size: int, rotated: int, *, halves: bool) -> None:
+        """As `ProductRotation`."""
+        super().__init__()
+        angles = torch.arange(rotated // 2)
+        angle = angles.repeat(2) if halves else angles.repeat_interleave(2)
+        spread = functional.pad(functional.one_hot(angle).float(), (0, 0, 0, size - rotated))
+        rest = functional.pad(torch.zeros(rotated), (0, size - rotated), value=1.0)
+        self.register_buffer("spread", spread, persistent=False)
+        self.register_buffer("rest", rest, persistent=False)
+
+    def forward(self, cos: Tensor, sin: Tensor) -> tuple[Tensor, Tensor]:
+        """Of float [tokens, rotated / 2], float [1, tokens, 1, size]; of one a head as many."""
+        spread = self.get_buffer("spread")
+        one = (1, cos.shape[0], -1, spread.shape[1])
+        # copies: a view that begins at a size of data is no input that partitioners take
+        cos, sin = (table.view(one).clone() for table in (cos, sin))
+        return (
+            functional.linear(cos, spread, self.get_buffer("rest")),
+            functional.linear(sin, spread),
+        )
 
 
 def as_products(model: nn.Module) -> nn.Module:
@@ -86,13 +115,13 @@ def as_products(model: nn.Module) -> nn.Module:
 def _rotate(rope: Any) -> None:
     size, halves = rope.params.head_dim, bool(rope.params.use_hf_rope)
     rotated = rope.get_buffer("freqs_cos").shape[-1] * (1 if halves else 2)
-    for name, rest in (("freqs_cos", 1.0), ("freqs_sin", 0.0)):
-        table = rope.get_buffer(name)
-        if not halves:
-            table = table.repeat_interleave(2, -1)
-        table = functional.pad(table, (0, size - rotated), value=rest)
-        rope.register_buffer(name, table, persistent=False)
+    for name in ("freqs_cos", "freqs_sin"):
+        table = rope.get_buffer(name)[..., : rotated // 2]  # halves are alike
+        rope.register_buffer(name, table.contiguous(), persistent=False)
+    rope.wide = ProductTables(size, rotated, halves=halves)
     rope.apply_rotary_emb = ProductRotation(size, rotated, halves=halves)
+    narrow = rope.get_freqs
+    rope.get_freqs = lambda position, tokens: rope.wide(*narrow(position, tokens))
 
 
 def with_inferred_sizes(program: ExportedProgram) -> ExportedProgram:

@@ -19,6 +19,7 @@ from cede.lowering.memory import memory_use, told
 from cede.lowering.stored import stored, told_twice, told_views
 from cede.lowering.unread import drop_unread
 from cede.lowering.upstream import upstream_error
+from cede.lowering.written_first import drop_initial
 from cede.planning import UNASKED
 from cede.programs.lowered import Lowered
 from cede.running.weights import ADAPTERS
@@ -83,6 +84,7 @@ def emit(
     """
     if not (config and config.stock):
         drop_unread(edge.exported_program())
+        drop_initial(edge.exported_program())
     intact = _intact(edge.exported_program())
     _register_left(plan, graph)
     executorch = _emitted(edge, plan, graph, config)
