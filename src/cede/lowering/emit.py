@@ -82,13 +82,13 @@ def emit(
     Raises:
         LoweringError: an op that was left has no kernel to call; names op, module and source.
     """
-    if not (config and config.stock):
+    stock = config is not None and config.stock
+    if not stock:
         drop_unread(edge.exported_program())
         drop_initial(edge.exported_program())
     intact = _intact(edge.exported_program())
-    _register_left(plan, graph)
     executorch = _emitted(edge, plan, graph, config)
-    once = not (config.stock if config else False) and not unknown_version()
+    once = not stock and not unknown_version()
     if once:
         store_once(executorch)
     memory = memory_use(executorch, plan.method)
@@ -107,6 +107,7 @@ def emit(
 def _emitted(
     edge: EdgeProgramManager, plan: Plan, graph: OpGraph, config: LoweringConfig | None
 ) -> ExecutorchProgramManager:
+    _register_left(plan, graph)
     try:
         # The emitter writes buffers in place, also those that a trained weight flows into.
         with torch.no_grad(), warnings.catch_warnings():

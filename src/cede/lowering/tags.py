@@ -77,7 +77,7 @@ def _hand_over(
     """Take the tags off constants that a backend does not take in."""
     for node in program.graph.nodes:
         backend = asked.get(node.meta.get("delegation_tag", ""))
-        if node.op != "placeholder" or backend not in holds:
+        if node.op != "placeholder" or backend is None or backend not in holds:
             continue
         try:
             taken = holds[backend](node.name, graph)
