@@ -83,9 +83,8 @@ def emit(
         LoweringError: an op that was left has no kernel to call; names op, module and source.
     """
     stock = config is not None and config.stock
-    if not stock:
-        drop_unread(edge.exported_program())
-        drop_initial(edge.exported_program())
+    for drop in () if stock else (drop_unread, drop_initial):
+        drop(edge.exported_program())
     intact = _intact(edge.exported_program())
     executorch = _emitted(edge, plan, graph, config)
     once = not stock and not unknown_version()
