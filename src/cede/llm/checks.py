@@ -30,8 +30,6 @@ CANT: Mapping[str, str] = {
     "model.use_moe_quantized_op": "torchao's builds have no torchao::_pack_8bit_act_4bit_weight"
     " here, which packs its weights: leave it out",
     "export.so_library": "import the library in a plugin (cede.plugins.files)",
-    "multimethod.methods": LATER,
-    "multimethod.share_mutable_buffers": LATER,
     "quantization.use_spin_quant": LATER,
     "quantization.use_qat": PRE,
     "quantization.calibration_tasks": "give calls as cede.quantize.calibration",

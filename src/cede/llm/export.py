@@ -14,7 +14,7 @@ from cede.llm.stages import Stages
 from cede.reporting.forms import form_of, formed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Collection, Mapping
     from pathlib import Path
 
     from torch.export import ExportedProgram
@@ -24,10 +24,8 @@ if TYPE_CHECKING:
     from cede.model import Model
     from cede.quant.pt2e import AnnotationReport
     from cede.quant.source import QuantizationReport
-    from cede.store import Store
 
     Quantized = QuantizationReport | AnnotationReport
-    Told = tuple[Quantized | None, Mapping[str, Any], tuple[str, ...]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,22 +33,29 @@ class Exported:
     """What an export gave.
 
     Attributes:
-        lowered: the program, None with `export.export_only`.
+        methods: the program's methods that compute, each with the bytes of all; {} with
+            `export.export_only`.
         quantization: what became of each module, None where nothing was quantized.
         metadata: what the program says about itself.
         path: the file that was written, `.pte` or `.pt2`.
-        report: the report that was written, None for none.
+        report: the report that was written, None for none; of several methods each has one, with
+            its name before the suffix.
         notes: what the user should know.
         stages: the stages that led there.
     """
 
-    lowered: Lowered | None
+    methods: Mapping[str, Lowered]
     quantization: Quantized | None
     metadata: Mapping[str, Any]
     path: Path
     report: Path | None
     notes: tuple[str, ...]
     stages: Stages = field(repr=False)
+
+    @property
+    def lowered(self) -> Lowered | None:
+        """The program, as its first method; None with `export.export_only`."""
+        return next(iter(self.methods.values()), None)
 
     @property
     def model(self) -> Model:
@@ -72,7 +77,7 @@ def export_llm(
     Args:
         settings: from `load_settings`, or what it takes.
         step: gives a context to run the step of that name in.
-        accept: called with the program before anything is written; it may raise.
+        accept: called with each method before anything is written; it may raise.
 
     With `debug.generate_etrecord`, `profile_memory` or `profile_path`, more files are written.
 
@@ -91,21 +96,24 @@ def export_llm(
 def _exported(
     settings: LlmSettings, step: Step, accept: Callable[[Lowered], None] | None
 ) -> Exported:
+    from cede.llm.lowered import lower_stages, told
+
     stages = Stages(settings, step)
-    lowered, path = None, settings.output
+    methods: dict[str, Lowered] = {}
+    path = settings.output
     if settings.llm.export.export_only:
-        path, told = _only_exported(stages, path, step), _told(stages)
+        path, known = _only_exported(stages, path, step), told(stages)
     else:
-        lowered, told = _lowered(settings, stages, step)
+        methods, known = lower_stages(settings, stages, step)
         if accept is not None:
-            accept(lowered)
-        beside = records(lowered, settings)
+            for lowered in methods.values():
+                accept(lowered)
         with step("write"):
-            _write(lowered, settings, told[0], beside)
-    quantization, metadata, notes = told
+            _write(methods, settings, known.quantization)
     return Exported(
-        lowered=lowered, quantization=quantization, metadata=metadata, path=path, stages=stages,
-        report=settings.report if lowered else None, notes=(*settings.notes, *notes),
+        methods=methods, quantization=known.quantization, metadata=known.metadata, path=path,
+        stages=stages, report=settings.report if methods else None,
+        notes=(*settings.notes, *known.notes),
     )  # fmt: skip
 
 
@@ -117,52 +125,23 @@ def _only_exported(stages: Stages, path: Path, step: Step) -> Path:
     return path
 
 
-def _told(stages: Stages) -> Told:
-    """What is known of a model beside its program."""
-    prepared = stages.prepared
-    return stages.model.quantization, dict(prepared.metadata), prepared.notes
-
-
-def _lowered(settings: LlmSettings, stages: Stages, step: Step) -> tuple[Lowered, Told]:
-    from cede import api
-    from cede.llm.key import key_of, state_of
-    from cede.llm.shared import told_if_twice
-    from cede.llm.upstream import quiet
-    from cede.programs.again import Making, kept
-
-    host, config, options = api.hosted(settings.config)
-
-    def anew(store: Store | None) -> Lowered:
-        program, metadata = stages.program, stages.prepared.metadata
-        from cede.lowering import lower_program
-
-        with step("lower"), quiet():
-            made = lower_program(
-                program, host, config, options, None, metadata, store,
-                etrecord=settings.llm.debug.generate_etrecord,
-            )  # fmt: skip
-            return told_if_twice(made, stages.model, settings.llm)
-
-    before = state_of(settings)  # somebody may write a checkpoint while it is exported
-    making = Making(
-        source=lambda: stages.program, lower=anew, beside=lambda: _told(stages),
-        unchanged=lambda: before is not None and before == state_of(settings),
-    )  # fmt: skip
-    lowered, told = kept(lambda: key_of(settings, host), host, config, making)
-    return lowered, told
-
-
 def _write(
-    lowered: Lowered,
-    settings: LlmSettings,
-    quantization: Quantized | None,
-    beside: dict[Path, bytes],
+    methods: Mapping[str, Lowered], settings: LlmSettings, quantization: Quantized | None
 ) -> None:
-    if settings.report is not None:
-        report = replace(lowered.report(), quantization=quantization)
-        beside[settings.report] = formed(report, form_of(settings.report)).encode()
-    weights = settings.weights if lowered.weights else None
-    lowered.save(settings.output, weights, adapters=settings.adapters, beside=beside)
+    first = next(iter(methods.values()))
+    beside = records(first, settings)
+    for name, lowered in methods.items():
+        if settings.report is not None:
+            report = replace(lowered.report(), quantization=quantization)
+            path = report_of(settings.report, name, methods)
+            beside[path] = formed(report, form_of(path)).encode()
+    weights = settings.weights if first.weights else None
+    first.save(settings.output, weights, adapters=settings.adapters, beside=beside)
+
+
+def report_of(path: Path, method: str, methods: Collection[str]) -> Path:
+    """The file for the report of a method, of a name that is given for all."""
+    return path if len(methods) < 2 else path.with_suffix(f".{method}{path.suffix}")
 
 
 def _save(program: ExportedProgram, path: Path) -> None:

@@ -107,6 +107,8 @@ def _together(llm: Any, problems: Problems) -> None:
         )
     if several and export.export_only:
         problems.add("export.export_only", "does not go with multimethod.methods; give one")
+    if several and llm.debug.generate_etrecord:
+        problems.add("debug.generate_etrecord", "does not go with multimethod.methods; give one")
     if llm.multimethod.share_mutable_buffers and several and not llm.model.use_kv_cache:
         problems.add(
             "multimethod.share_mutable_buffers", "needs model.use_kv_cache: there is no state"

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from cede.errors import ConfigError, LoweringError
 from cede.llm.metadata import BOS, EOS, KNOWN
+from cede.llm.methods import FORWARD
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -14,8 +15,6 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from cede.running.weights import Files
-
-FORWARD = "forward"
 
 
 class LlmProgram:
@@ -31,33 +30,40 @@ class LlmProgram:
         cached: whether it keeps keys and values between calls.
     """
 
-    def __init__(self, program: bytes | Path | str, weights: Files | None = None) -> None:
+    def __init__(
+        self,
+        program: bytes | Path | str,
+        weights: Files | None = None,
+        method: str = FORWARD,
+    ) -> None:
         """Load a program.
 
         Args:
             program: a `.pte` file, or its bytes.
             weights: the data files (`.ptd`) of a file that has some.
+            method: to call, of those that compute.
 
         Raises:
             LoweringError: it can't be loaded here.
-            ConfigError: it is no LLM, or one that can't generate: static and without a cache.
+            ConfigError: it is no LLM, it has no such method, or one that can't generate: it takes
+                a fixed number of tokens, and more than one or without a cache.
         """
         from cede.running.pte import read, read_file
 
         self._pte = read(program) if isinstance(program, bytes) else read_file(program, weights)
         self._loaded: Any = None
+        self._name = method
+        computing = [name for name in self._pte.methods if self._pte.plan(name).inputs]
+        if method not in computing:
+            raise ConfigError(
+                f"{self._pte.origin}: no method {method}; it has {', '.join(computing)}"
+            )
         self._load()
         self.metadata = self._metadata()
         self.cached = bool(self.metadata["use_kv_cache"])
         self.context = int(self.metadata["get_max_context_len"])
         self.vocabulary = int(self.metadata["get_vocab_size"])
-        dynamic = bool(self.metadata["enable_dynamic_shape"])
-        if not (dynamic or self.cached):
-            raise ConfigError(
-                f"{self._pte.origin}: takes a fixed number of tokens and keeps no cache: export"
-                " with model.use_kv_cache or model.enable_dynamic_shape"
-            )
-        self.chunk = int(self.metadata["get_max_seq_len"]) - 1 if dynamic else 1
+        self.chunk = self._chunk()
         if not self.cached:
             self.context = self.chunk
         self.eos: tuple[int, ...] = tuple(self.metadata.get(EOS, ()))
@@ -105,19 +111,38 @@ class LlmProgram:
         try:
             logits: Tensor = self._method.execute(inputs)[0]
         except RuntimeError as error:
-            raise LoweringError(f"{self._pte.origin}: {FORWARD} failed: {error}") from error
+            raise LoweringError(f"{self._pte.origin}: {self._name} failed: {error}") from error
         return logits.reshape(-1, logits.shape[-1])[-1].to(torch.float32)
+
+    def _chunk(self) -> int:
+        """How many tokens a call takes at most; one that takes a fixed number takes one."""
+        from cede.running.signature import signature_of
+
+        tokens = signature_of(self._pte, self._name).inputs[0]
+        if tokens.dynamic:
+            return tokens.shape[-1]
+        if not self.cached:
+            raise ConfigError(
+                f"{self._pte.origin}: {self._name} takes a fixed number of tokens and keeps no"
+                " cache: export with model.use_kv_cache or model.enable_dynamic_shape"
+            )
+        if tokens.shape[-1] != 1:
+            raise ConfigError(
+                f"{self._pte.origin}: {self._name} takes {tokens.shape[-1]} tokens a call, neither"
+                " one nor as many as there are: take another method"
+            )
+        return 1
 
     def _load(self) -> None:
         from cede.running.runtime import RuntimeProgram
 
         self._loaded = RuntimeProgram(self._pte)
-        self._method = self._loaded.load(FORWARD)
+        self._method = self._loaded.load(self._name)
 
     def _metadata(self) -> dict[str, Any]:
         found: dict[str, Any] = {}
         for name in self._loaded.methods:
-            if name == FORWARD:
+            if self._pte.plan(name).inputs:
                 continue
             values = self._loaded.run([], name)
             whole = name == EOS or len(values) != 1

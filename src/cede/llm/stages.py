@@ -33,25 +33,40 @@ class Stages:
             return prepare(self._settings)
 
     @cached_property
-    def model(self) -> Model:
-        """The quantized model."""
-        from cede.llm.build import model_of
+    def models(self) -> dict[str, Model]:
+        """The quantized model of each method, over the same weights."""
+        from cede.llm.build import base_model, method_model
 
-        prepared = self.prepared
+        prepared, settings = self.prepared, self._settings
         with self._step("quantize"):
-            return model_of(self._settings, prepared)
+            base = base_model(settings, prepared)
+            return {
+                each.name: method_model(settings, prepared, base, each) for each in settings.methods
+            }
+
+    @property
+    def model(self) -> Model:
+        """The quantized model of the first method."""
+        return next(iter(self.models.values()))
 
     @cached_property
-    def program(self) -> ExportedProgram:
-        """The exported program."""
+    def programs(self) -> dict[str, ExportedProgram]:
+        """The exported program of each method."""
         from cede.llm.delegates import products
         from cede.llm.products import with_inferred_sizes
         from cede.llm.upstream import quiet
 
-        model = self.model
+        models = self.models
         with self._step("export"), quiet():
-            program = exported(model)
-            return with_inferred_sizes(program) if products(self._settings.config) else program
+            made = {name: exported(model) for name, model in models.items()}
+            if products(self._settings.config):
+                made = {name: with_inferred_sizes(program) for name, program in made.items()}
+            return made
+
+    @property
+    def program(self) -> ExportedProgram:
+        """The exported program of the first method."""
+        return next(iter(self.programs.values()))
 
 
 def exported(model: Model) -> ExportedProgram:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from cede.lowering.inside_executorch.imports import import_executorch
@@ -14,8 +15,9 @@ from cede.errors import CedeError, PlanError  # noqa: E402
 from cede.lowering.beyond_core import let_through  # noqa: E402
 from cede.lowering.borders import left_quantized, unlike  # noqa: E402
 from cede.lowering.contest import settled  # noqa: E402
-from cede.lowering.emit import emit  # noqa: E402
+from cede.lowering.emit import Part, emit  # noqa: E402
 from cede.lowering.failing import Failure, until_compiled  # noqa: E402
+from cede.lowering.inside_executorch.together import together  # noqa: E402
 from cede.lowering.partition import KeptUnclaimed, PlanPartitioner  # noqa: E402
 from cede.lowering.policed import insist_on  # noqa: E402
 from cede.lowering.quick import quickly  # noqa: E402
@@ -39,6 +41,7 @@ __all__ = [
     "PlanPartitioner",
     "insist_on",
     "lower_edge",
+    "lower_methods",
     "lower_program",
     "scout",
     "settled",
@@ -68,15 +71,68 @@ def lower_program(
             left has no kernel.
     """
     with quickly(host, config, store) as said:
-        edge, partitioner = lower_edge(
-            program, host, config, options, replay, metadata, etrecord=etrecord
-        )
-        plan = partitioner.plan
-        if plan is None or plan.graph is None:
-            raise PlanError("ExecuTorch did not ask for a partition")
-        notes = [*partitioner.notes, *(f.message for f in host.lowered(plan, edge))]
-        notes += [*unlike(plan, plan.graph), *left_quantized(plan, plan.graph), *said]
-        return emit(edge, plan, plan.graph, program, tuple(notes), config.lowering)
+        edge, part = _part(program, host, config, options, replay, metadata, etrecord, said)
+        return emit(edge, [part], config.lowering)[0]
+
+
+def lower_methods(
+    programs: Mapping[str, ExportedProgram],
+    host: Host,
+    config: Config,
+    options: Mapping[str, Any],
+    metadata: Mapping[str, Any] | None = None,
+    store: Store | None = None,
+    *,
+    share_state: bool = False,
+) -> dict[str, Lowered]:
+    """As `lower_program`, of several programs that become the methods of one.
+
+    Each is planned by itself. What several have of equal constants is stored once.
+
+    Args:
+        programs: by the names of the methods.
+        host, config, options, metadata, store: as there.
+        share_state: whether buffers of one name are one buffer, in the memory of all methods; a
+            runtime that gives methods a memory together keeps what one of them wrote there.
+
+    Raises:
+        PolicyError, LoweringError: as there.
+    """
+    with quickly(host, config, store) as said:
+        edges, parts = {}, []
+        for name, program in programs.items():
+            before = len(said)
+            edge, part = _part(program, host, config, options, None, None, False, said)
+            parts.append(replace(part, plan=replace(part.plan, method=name)))
+            edges[name] = edge
+            del said[before:]
+        whole = together(edges, metadata)
+        made = emit(whole, parts, config.lowering, share_state=share_state)
+        return {part.plan.method: one for part, one in zip(parts, made, strict=True)}
+
+
+def _part(
+    program: ExportedProgram,
+    host: Host,
+    config: Config,
+    options: Mapping[str, Any],
+    replay: Plan | None,
+    metadata: Mapping[str, Any] | None,
+    etrecord: bool,
+    said: list[str],
+) -> tuple[EdgeProgramManager, Part]:
+    """The edge program with its delegates, and what is emitted of it."""
+    edge, partitioner = lower_edge(
+        program, host, config, options, replay, metadata, etrecord=etrecord
+    )
+    plan = partitioner.plan
+    if plan is None or plan.graph is None:
+        raise PlanError("ExecuTorch did not ask for a partition")
+    notes = [*partitioner.notes, *(f.message for f in host.lowered(plan, edge))]
+    notes += [*unlike(plan, plan.graph), *left_quantized(plan, plan.graph), *said]
+    # a plan to follow may be that of a method of another name
+    plan = replace(plan, method=next(iter(edge.methods)))
+    return edge, Part(plan=plan, source=program, notes=tuple(notes))
 
 
 def lower_edge(

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import torch
 from executorch.exir import ExecutorchBackendConfig
+from executorch.exir.passes import MemoryPlanningPass
 
 from cede.errors import LoweringError
 from cede.lowering.external import place
@@ -25,6 +26,8 @@ from cede.programs.lowered import Lowered
 from cede.running.weights import ADAPTERS
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from executorch.exir import EdgeProgramManager, ExecutorchProgramManager
     from torch.export import ExportedProgram
 
@@ -61,64 +64,95 @@ class Emitted:
         return b"".join(bytes(data) for tag, data in files if (tag == ADAPTERS) is adapters)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """A method of a program that is to be emitted.
+
+    Attributes:
+        plan: that it was lowered by; its method is the name.
+        source: the exported program.
+        notes: warnings so far.
+    """
+
+    plan: Plan
+    source: ExportedProgram
+    notes: tuple[str, ...] = ()
+
+    @property
+    def graph(self) -> OpGraph:
+        """The facts of the edge program."""
+        assert self.plan.graph is not None  # noqa: S101  (a plan made here has its graph)
+        return self.plan.graph
+
+
 def emit(
     edge: EdgeProgramManager,
-    plan: Plan,
-    graph: OpGraph,
-    source: ExportedProgram,
-    notes: tuple[str, ...] = (),
+    parts: Sequence[Part],
     config: LoweringConfig | None = None,
-) -> Lowered:
-    """Emit the ExecuTorch program.
+    *,
+    share_state: bool = False,
+) -> tuple[Lowered, ...]:
+    """Emit the ExecuTorch program: its methods, all with the same bytes.
 
     Args:
         edge: the edge program with its delegates.
-        plan: that it was lowered by.
-        graph: its facts.
-        source: the exported program.
-        notes: warnings so far.
+        parts: its methods.
         config: how it is lowered; None is the default.
+        share_state: buffers that are written have one place in the memory of all methods, by name.
 
     Raises:
         LoweringError: an op that was left has no kernel to call; names op, module and source.
     """
     stock = config is not None and config.stock
-    for drop in () if stock else (drop_unread, drop_initial):
-        drop(edge.exported_program())
-    intact = _intact(edge.exported_program())
-    executorch = _emitted(edge, plan, graph, config)
+    programs = {part.plan.method: edge.exported_program(part.plan.method) for part in parts}
+    for program in () if stock else programs.values():
+        drop_unread(program)
+        drop_initial(program)
+    intact = {name: _intact(program) for name, program in programs.items()}
+    executorch = _emitted(edge, parts, config, share_state)
     once = not stock and not unknown_version()
     if once:
         store_once(executorch)
+    return tuple(_lowered(part, intact[part.plan.method], executorch, once) for part in parts)
+
+
+def _lowered(
+    part: Part, edge: ExportedProgram, executorch: ExecutorchProgramManager, once: bool
+) -> Lowered:
+    plan, graph, source = part.plan, part.graph, part.source
     memory = memory_use(executorch, plan.method)
-    constants = stored(executorch, intact, source, plan, graph, once)
+    constants = stored(executorch, edge, source, plan, graph, once)
     more = (*told(memory), *told_twice(constants), *told_views(source))
     return Lowered(
         plan=plan,
         graph=graph,
         memory=memory,
-        emission=Emitted(source=source, edge=intact, executorch=executorch),
+        emission=Emitted(source=source, edge=edge, executorch=executorch),
         constants=constants,
-        warnings=(*notes, *_missing_kernels(executorch, plan, graph), *more),
+        warnings=(*part.notes, *_missing_kernels(executorch, plan, graph), *more),
     )
 
 
 def _emitted(
-    edge: EdgeProgramManager, plan: Plan, graph: OpGraph, config: LoweringConfig | None
+    edge: EdgeProgramManager, parts: Sequence[Part], config: LoweringConfig | None, share: bool
 ) -> ExecutorchProgramManager:
-    _register_left(plan, graph)
+    for part in parts:
+        _register_left(part.plan, part.graph)
     try:
         # The emitter writes buffers in place, also those that a trained weight flows into.
         with torch.no_grad(), warnings.catch_warnings():
             # Buffers keep their initial values here (`tags.py`), and the report lists them.
             warnings.filterwarnings("ignore", message="Mutation on a buffer in the model")
-            settings = ExecutorchBackendConfig(external_constants=place(edge, config))
+            memory = MemoryPlanningPass(share_mutable_buffers=share)
+            settings = ExecutorchBackendConfig(
+                external_constants=place(edge, config), memory_planning_pass=memory
+            )
             return edge.to_executorch(settings)
     except Exception as error:
         missing = re.findall(r"'([\w:.]+)'", str(error)) if "out variants" in str(error) else []
         if missing:
-            raise LoweringError(_no_out_variant(missing, plan, graph)) from None
-        raise upstream_error("emit the program", error, plan) from error
+            raise LoweringError(_no_out_variant(missing, parts)) from None
+        raise upstream_error("emit the program", error, parts[0].plan) from error
 
 
 def _intact(program: ExportedProgram) -> ExportedProgram:
@@ -146,14 +180,15 @@ def _register_left(plan: Plan, graph: OpGraph) -> None:
     register(kind.replace(".", "::", 1) for kind in left if not kind.startswith("aten."))
 
 
-def _no_out_variant(missing: list[str], plan: Plan, graph: OpGraph) -> str:
-    lines = []
-    taken, reasons = plan.delegation_of(), plan.reasons()
-    for name in missing:
-        kind = name.replace("::", ".")
-        for op in graph.ops:
-            if op.id not in taken and op.target.startswith(kind):
-                lines.append(f"  {op.where}: {reasons.get(op.id, UNASKED)}")
+def _no_out_variant(missing: list[str], parts: Sequence[Part]) -> str:
+    lines: dict[str, None] = {}
+    for part in parts:
+        taken, reasons = part.plan.delegation_of(), part.plan.reasons()
+        for name in missing:
+            kind = name.replace("::", ".")
+            for op in part.graph.ops:
+                if op.id not in taken and op.target.startswith(kind):
+                    lines[f"  {op.where}: {reasons.get(op.id, UNASKED)}"] = None
     return (
         f"no out variant is registered for {', '.join(missing)}, which no backend took:\n"
         + "\n".join(lines)

@@ -11,7 +11,9 @@ import sys
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
-from cede.constants import constants
+import torch
+
+from cede.constants import constants, value_of
 from cede.running.weights import ADAPTERS, PAIRS, WEIGHTS
 
 if TYPE_CHECKING:
@@ -57,9 +59,11 @@ def place(
         _pair(store, ADAPTERS, ADAPTERS)
     else:
         store.pte_data.update(apart)
-    names = _names(edge, config.adapter_weights)
+    names, unlike = _names(edge, config.adapter_weights), _unlike(edge)
 
     def tag_of(node: Node) -> str | None:
+        if node.name in unlike:
+            return None
         if node.name in names:
             return ADAPTERS if config.external_adapters else None
         return tag if config.external_weights else None
@@ -80,6 +84,27 @@ def _pair(store: Any, kind: str, tag: str) -> None:
 def _names(edge: EdgeProgramManager, pattern: str) -> frozenset[str]:
     programs: Iterable[ExportedProgram] = map(edge.exported_program, edge.methods)
     return frozenset(name for each in programs for name in _adapters(each, pattern))
+
+
+def _unlike(edge: EdgeProgramManager) -> frozenset[str]:
+    """Names of inputs that are other constants of one name in several methods.
+
+    A data file has them by their names alone.
+    """
+    held: dict[str, torch.Tensor] = {}
+    unlike: dict[str, str] = {}
+    for program in map(edge.exported_program, sorted(edge.methods)):
+        for name, target in constants(program).items():
+            value = value_of(program, target)
+            first = held.setdefault(target, value)
+            if first is not value and not _same(first, value):
+                unlike[name] = target
+    return frozenset(unlike)
+
+
+def _same(one: torch.Tensor, other: torch.Tensor) -> bool:
+    alike = one.shape == other.shape and one.dtype == other.dtype
+    return alike and (one.data_ptr() == other.data_ptr() or torch.equal(one, other))
 
 
 def _adapters(program: ExportedProgram, pattern: str) -> set[str]:
