@@ -245,6 +245,35 @@ def test_constants_of_an_adapter_stay_where_no_file_is_named(
     assert torch.equal(*found)
 
 
+def test_adapters_of_fused_modules_and_of_the_output(tmp_path: Path) -> None:
+    from transformers import AutoModelForCausalLM, Phi3Config
+
+    torch.manual_seed(0)
+    theirs = AutoModelForCausalLM.from_config(Phi3Config(
+        hidden_size=64, intermediate_size=96, num_hidden_layers=1, num_attention_heads=4,
+        num_key_value_heads=2, vocab_size=128, max_position_embeddings=64, pad_token_id=0,
+    )).eval()  # fmt: skip
+    theirs.save_pretrained(tmp_path / "model")
+    names, held = ["qkv_proj", "gate_up_proj", "lm_head"], {}
+    for name, module in theirs.named_modules():
+        if name.rpartition(".")[2] not in names:
+            continue
+        outputs, inputs = module.weight.shape
+        a, b = torch.randn(2, inputs), torch.randn(outputs, 2)
+        held |= {
+            f"base_model.model.{name}.lora_{side}.weight": m
+            for side, m in zip("AB", (a, b), strict=True)
+        }
+        module.weight.data += b @ a * 3 / 2
+    save_file(held, tmp_path / "a.safetensors")
+    given = {"adapter_checkpoint": f"{tmp_path}/a.safetensors", "lora_rank": 2, "lora_alpha": 3,
+             "target_modules": names}  # fmt: skip
+    base = {"checkpoint": f"{tmp_path}/model", "lora_config": given}
+    ids = torch.tensor([IDS])
+    with torch.no_grad():
+        assert distance(eager(written(tmp_path, base=base), [])(ids), theirs(ids).logits) < 1e-5
+
+
 def test_names_of_torchtune_and_adapters_in_the_checkpoint(tmp_path: Path) -> None:
     sizes = {"dim": 64, "hidden_dim": 96, "n_layers": 2, "n_heads": 4, "n_kv_heads": 2,
              "vocab_size": 128}  # fmt: skip
