@@ -52,6 +52,29 @@ def rewritten(module: nn.Module, layer: Layer) -> nn.Module:
     return PaddedLinear(inner, layer.padding) if layer.padding else inner
 
 
+def of_integers(
+    module: nn.Module, scheme: Scheme | Embedding, data: Tensor, scale: Tensor
+) -> nn.Module:
+    """A new module of integers that are known, with the bias of the given one.
+
+    Args:
+        module: linear or embedding; its weight may be on the meta device.
+        scheme: of the integers.
+        data: int8 [out, in].
+        scale: float32 [out, groups]; rounded to bfloat16 for 4 bits with int8 activations, as
+            ExecuTorch stores them.
+    """
+    if isinstance(scheme, Embedding):
+        return PackedEmbedding(data, scale, scheme.bits)
+    bias = _bias(module)
+    if not scheme.dynamic:
+        return WeightOnlyLinear(data, scale, scheme.bits, bias)
+    if scheme.bits == 4:
+        scale = scale.to(torch.bfloat16).to(torch.float32)
+    weight = data * scale.repeat_interleave(data.shape[1] // scale.shape[1], 1)
+    return _dynamic(weight, bias, scheme, (data, scale))
+
+
 def with_weight_of(done: nn.Module, module: nn.Module) -> nn.Module:
     """For a module that had the same weight: the same quantized one, with its own bias."""
     made = copied(done, (*done.parameters(), *done.buffers()))

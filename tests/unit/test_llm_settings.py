@@ -86,7 +86,7 @@ def test_every_problem_is_in_one_error_with_its_path(tmp_path: Path) -> None:
          "quantization.pt2e_quantize: can't be had: coreml_c4w: Core ML's quantizer has no 4 bits"),
         ({"cede": {"quantize": {"pt2e": "xnnpack_qc4", "pt2e_mode": "static"}}},
          "cede.quantize.pt2e: the xnnpack_qc4 quantizer has no mode 'static'"),
-        ({"quantization": {"use_qat": True}}, "quantization.use_qat: can't be had"),
+        ({"quantization": {"use_qat": True}}, "quantization.use_qat: needs base.preq_mode"),
         ({"quantization": {"qmode": "int8"}, "cede": {"quantize": {"mode": "int8"}}},
          "cede.quantize.mode: quantization.qmode says it too"),
         ({"model": {"use_kv_cache": "maybe"}}, "model.use_kv_cache: got 'maybe'"),

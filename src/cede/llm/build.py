@@ -13,6 +13,7 @@ from cede.llm.fits import context_fits, fits, heads_fit
 from cede.llm.inputs import example_inputs
 from cede.llm.metadata import metadata_of
 from cede.llm.models import checkpoint_path, params_of
+from cede.llm.prequantized import sizes_fit, taken_apart, without
 from cede.llm.pruned import maps_of
 from cede.llm.rework import annotated, fits_scales, quantized, reworked
 from cede.llm.shared import check_shared, with_one_weight, without_table
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from cede.llm.methods import Method
     from cede.llm.settings import LlmSettings
     from cede.llm.tokens import Tokenizer
+    from cede.quant.source.given import Integers
 
 SEED = 0
 UNREAD = (
@@ -49,6 +51,7 @@ class Prepared:
         weights: None for random ones.
         metadata: for the program.
         tokenizer: that was named, or that the checkpoint has; None for none.
+        integers: weights that the checkpoint has in integers, by module.
         maps: of a pruned vocabulary, by the transformer's argument.
         adapters: by the name of the method that has it.
         notes: where metadata came from, and what was left in the checkpoint.
@@ -61,6 +64,7 @@ class Prepared:
     tokenizer: Tokenizer | None = None
     maps: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
     adapters: Mapping[str, Adapter] = field(default_factory=dict)
+    integers: Mapping[str, Integers] = field(default_factory=dict)
     notes: tuple[str, ...] = field(default=())
 
 
@@ -78,6 +82,7 @@ def prepare(settings: LlmSettings) -> Prepared:
         path = checkpoint_path(llm.base.checkpoint)
         assert path is not None  # noqa: S101  (checked with the settings)
         weights = read_weights(path)
+    weights, integers = taken_apart(weights, llm, problems)
     params = _params(llm, weights, problems)
     if problems.lines:
         raise ConfigError("\n".join(problems.lines))
@@ -89,6 +94,7 @@ def prepare(settings: LlmSettings) -> Prepared:
     if weights is not None:
         fits(module, weights, params, problems, notes)
     context_fits(weights, params, llm, problems, notes)
+    sizes_fit(llm, params, module, problems)
     _numbers(module, settings, weights, problems)
     tokenizer, source = _tokenizer(settings, weights, problems)
     if tokenizer is None and fits_scales(settings):
@@ -97,8 +103,8 @@ def prepare(settings: LlmSettings) -> Prepared:
     if problems.lines:
         raise ConfigError("\n".join(problems.lines))
     return Prepared(
-        module=module, params=params, weights=weights, metadata=metadata, tokenizer=tokenizer,
-        maps=maps, adapters=adapters, notes=tuple(notes),
+        module=module, params=params, weights=without(weights, integers), metadata=metadata,
+        tokenizer=tokenizer, maps=maps, adapters=adapters, integers=integers, notes=tuple(notes),
     )  # fmt: skip
 
 

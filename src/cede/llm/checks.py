@@ -12,6 +12,7 @@ from cede.llm.metadata import read_metadata
 from cede.llm.methods import lowering_of, methods_of
 from cede.llm.models import check_model
 from cede.llm.numbers import numbers_of
+from cede.llm.prequantized import check_prequantized
 from cede.llm.pruned import check_pruned
 from cede.llm.shared import numbers_go_together
 from cede.llm.upstream import own_checks
@@ -24,14 +25,10 @@ if TYPE_CHECKING:
     from cede.llm.methods import Method
 
 LATER = "cede does not have it: use ExecuTorch's export_llm for it"
-PRE = "cede loads plain weights: give the checkpoint before it was quantized, and qmode"
 CANT: Mapping[str, str] = {
-    "base.preq_mode": PRE,
     "model.use_moe_quantized_op": "torchao's builds have no torchao::_pack_8bit_act_4bit_weight"
     " here, which packs its weights: leave it out",
     "export.so_library": "import the library in a plugin (cede.plugins.files)",
-    "quantization.use_spin_quant": LATER,
-    "quantization.use_qat": PRE,
     "quantization.calibration_tasks": "give calls as cede.quantize.calibration",
     "quantization.calibration_limit": "give calls as cede.quantize.calibration",
     "quantization.calibration_seq_length": "give calls as cede.quantize.calibration",
@@ -79,6 +76,7 @@ def check(llm: Any, config: Config, values: Mapping[str, Any], problems: Problem
     _unused(llm, problems)
     check_debug(llm, problems, notes)
     check_pruned(llm, problems, notes)
+    check_prequantized(llm, problems)
     check_model(llm.base, problems)
     config = numbers_of(llm, config, problems, notes, values.get("quantization") or {})
     config = backends_of(llm, config, problems, notes)

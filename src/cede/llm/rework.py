@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from cede.llm.calls import calls_with, program_calls
 from cede.llm.delegates import plain_caches
+from cede.llm.prequantized import put_in, told_of
 from cede.llm.shared import tied_by_torchao, without_table
 from cede.llm.upstream import rewritten
 
@@ -46,7 +47,12 @@ def reworked(module: torch.nn.Module, settings: LlmSettings, prepared: Prepared)
 
 
 def quantized(made: Model, settings: LlmSettings, prepared: Prepared) -> Model:
-    """In the numbers of the config; scales that are fitted are so to the config's text."""
+    """In the numbers of the config and of the checkpoint; scales may be fitted to the text."""
+    done = _quantized(put_in(made, prepared.integers, settings.llm), settings, prepared)
+    return told_of(done, prepared.integers)
+
+
+def _quantized(made: Model, settings: LlmSettings, prepared: Prepared) -> Model:
     config, llm = settings.config, settings.llm
     tokenizer, made = prepared.tokenizer, tied_by_torchao(made, llm)
     quantize = without_table(config.quantize, llm)

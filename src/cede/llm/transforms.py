@@ -67,3 +67,25 @@ def calibrate_caches(model: torch.nn.Module, calls: Iterable[tuple[Any, ...]]) -
         for call in calls:
             model(*call)
         custom_kv_cache.finalize_static_kv_cache_calibration(model)
+
+
+def with_hadamard(model: torch.nn.Module) -> torch.nn.Module:
+    """The transformer with SpinQuant's fourth rotation in each feed-forward (`spin_quant.py`).
+
+    It is `llama::fast_hadamard_transform`, which the runtime has.
+    """
+    from executorch.examples.models.llama.source_transformation.spin_quant import (
+        inject_fast_hadamard_transform_native_for_spin_quant,
+    )
+    from executorch.extension.llm.custom_ops import custom_ops  # noqa: F401  registers it
+
+    made: torch.nn.Module = inject_fast_hadamard_transform_native_for_spin_quant(model)
+    return made
+
+
+def rotated_sizes(model: torch.nn.Module) -> list[int]:
+    """How many values each of these rotations would turn."""
+    from executorch.examples.models.llama.feed_forward import FeedForward
+
+    found: list[Any] = [each for each in model.modules() if isinstance(each, FeedForward)]
+    return [each.w2.in_features for each in found]
