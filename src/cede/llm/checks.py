@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from cede.config.fit import Problems
     from cede.llm.methods import Method
 
-LATER = "cede does not have it: use ExecuTorch's export_llm for it"
 CANT: Mapping[str, str] = {
     "model.use_moe_quantized_op": "torchao's builds have no torchao::_pack_8bit_act_4bit_weight"
     " here, which packs its weights: leave it out",

@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
 from cede.errors import ConfigError
+from cede.llm.data import data
 from cede.llm.weights import TIED, Weights
 
 if TYPE_CHECKING:
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
 
 MODE = "base.preq_mode"
 SCALES, ZEROS, WEIGHT = ".scales", ".zeros", ".weight"
-NATIVE = "native"
 _ROWS = "8da4w_output_8da8w"
 _NOTE = "quantized in the checkpoint"
 
@@ -39,11 +39,12 @@ def check_prequantized(llm: Any, problems: Problems) -> None:
             problems.add(
                 f"quantization.{key}", f"needs {MODE}: what the checkpoint is quantized to"
             )
-    if asked.use_spin_quant is not None and asked.use_spin_quant.value != NATIVE:
+    runs: str = data("backends.json")["spin_quant"]
+    if asked.use_spin_quant is not None and asked.use_spin_quant.value != runs:
         problems.add(
             "quantization.use_spin_quant",
             f"can't be had: {asked.use_spin_quant.value} calls a package that runs on a GPU, and no"
-            f" program can hold it: take {NATIVE}",
+            f" program can hold it: take {runs}",
         )
     if not on:
         return
