@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
@@ -28,11 +28,13 @@ class EthosUOptions:
         target: the accelerator and its size, such as ethos-u55-128 or ethos-u85-256.
         system_config: a section of Vela's config file; empty is the target's default.
         memory_mode: a section of Vela's config file; empty is the target's default.
+        extra_flags: more flags for Vela, such as "--verbose-performance".
     """
 
     target: str = "ethos-u55-128"
     system_config: str = ""
     memory_mode: str = ""
+    extra_flags: list[str] = field(default_factory=list)
 
 
 def _stock(options: EthosUOptions) -> Any:
@@ -44,6 +46,7 @@ def _stock(options: EthosUOptions) -> Any:
             options.target,
             system_config=options.system_config or None,
             memory_mode=options.memory_mode or None,
+            extra_flags=list(options.extra_flags) or None,
         )
     )
 

@@ -73,6 +73,13 @@ def _index(op: Op, graph: OpGraph) -> Reason | None:
     return None
 
 
+def _state(op: Op, graph: OpGraph) -> Reason | None:
+    return Reason(
+        code=Code.DECLINED,
+        detail="MLX has it as a write to state that its delegate owns, and state is the program's",
+    )
+
+
 def _whole_numbers(op: Op, graph: OpGraph) -> Reason | None:
     given = {name: dict(op.args).get(name) for name in ("start", "end", "step")}
     broken = [f"{name} {value}" for name, value in given.items() if isinstance(value, float)]
@@ -133,6 +140,7 @@ _CHECKS: dict[str, Callable[[Op, OpGraph], Reason | None]] = {
     "aten.arange": _whole_numbers,
     "aten.clamp": _shared,
     "aten.index": _index,
+    "aten.index_copy": _state,
     "aten.pow": _power,
     "aten.topk": _must("largest", True, "it takes the largest"),
 }

@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
-from cede.backends.tosa.options import Profile, TosaOptions
+from cede.backends.tosa.options import TosaOptions, integers_alone
 from cede.backends.tosa.partitioner import TosaPartitioner
 from cede.backends.tosa.quantizer import tosa_quantizer
 from cede.hookspec import hookimpl
@@ -73,7 +73,7 @@ def cede_partitioners() -> Iterator[Partitioner]:
         backend="tosa",
         delegate_id=DELEGATE_ID,
         make=_stock,
-        integers=lambda options: options.profile is Profile.int,
+        integers=lambda options: integers_alone(options.specification),
     )
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 import subprocess
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from shutil import which
 from typing import TYPE_CHECKING, Any
 
-from cede.backends.tosa.options import Profile
+from cede.backends.tosa.options import Profile, check_version, integers_alone
 from cede.backends.tosa.partitioner import TosaPartitioner
 from cede.backends.tosa.plugin import missing
 from cede.hookspec import hookimpl
@@ -29,16 +29,26 @@ class VgfOptions:
 
     Attributes:
         profile: what a delegate computes in: fp, int or fp_int.
+        version: the whole TOSA specification ("TOSA-1.0+INT+int16"), in place of profile; empty
+            takes that.
+        compiler_flags: more flags for Arm's model converter.
     """
 
     profile: Profile = Profile.fp_int
+    version: str = field(default="", metadata={"check": check_version})
+    compiler_flags: list[str] = field(default_factory=list)
+
+    @property
+    def specification(self) -> str:
+        """As TOSA spells it ("TOSA-1.0+FP+INT")."""
+        return self.version or f"TOSA-1.0+{self.profile.value}"
 
 
 def _stock(options: VgfOptions) -> Any:
     from executorch.backends.arm.vgf import VgfCompileSpec
     from executorch.backends.arm.vgf.partitioner import VgfPartitioner
 
-    return VgfPartitioner(VgfCompileSpec(f"TOSA-1.0+{options.profile.value}"))
+    return VgfPartitioner(VgfCompileSpec(options.specification, list(options.compiler_flags)))
 
 
 def _register() -> None:
@@ -86,7 +96,7 @@ def cede_partitioners() -> Iterator[Partitioner]:
         backend="vgf",
         delegate_id=DELEGATE_ID,
         make=_stock,
-        integers=lambda options: options.profile is Profile.int,
+        integers=lambda options: integers_alone(options.specification),
     )
 
 

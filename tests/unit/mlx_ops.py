@@ -189,6 +189,7 @@ def _quantized_matmul(given: Fields) -> Any:
 
 
 NODES: dict[str, Callable[[Fields], Any]] = {
+    "AddIntNode": lambda given: given["a"] + given["b"],
     "ARangeNode": _arange,
     "AddNode": _two(mx.add),
     "AddmmNode": _addmm,
@@ -249,6 +250,7 @@ NODES: dict[str, Callable[[Fields], Any]] = {
     "SqueezeNode": _squeeze,
     "SubtractNode": _two(mx.subtract),
     "SumNode": _reduce(mx.sum),
+    "StackNode": lambda given: mx.stack(given["tensors"], axis=given["axis"]),
     "SymSizeNode": lambda given: given["a"].shape[given["dim"]],
     "TakeNode": _take,
     "TanhNode": _one(mx.tanh),

@@ -41,6 +41,7 @@ class MLXProgram:
         metas: by slot; temporaries have none.
         chains: lists of instructions, each the fields of its node and its `op_name`.
         main: the chain that a call runs.
+        kinds: of the inputs: 0 is a tensor, 1 a number.
     """
 
     inputs: tuple[int, ...]
@@ -50,6 +51,7 @@ class MLXProgram:
     metas: dict[int, Meta]
     chains: tuple[tuple[dict[str, Any], ...], ...]
     main: int
+    kinds: tuple[int, ...] = ()
 
     @property
     def ops(self) -> Counter[str]:
@@ -61,8 +63,11 @@ class MLXProgram:
         from .mlx_ops import Machine
 
         machine = Machine(self.constants)
-        for slot, value in zip(self.inputs, given, strict=True):
-            machine.put(slot, value)
+        for slot, kind, value in zip(self.inputs, self.kinds, given, strict=True):
+            if kind:
+                machine.numbers[slot] = int(value)
+            else:
+                machine.put(slot, value)
         for instruction in self.chains[self.main]:
             machine.step(instruction)
         return [machine.get(slot) for slot in self.outputs]
@@ -80,7 +85,8 @@ def program_of(delegate: Delegate) -> MLXProgram:
     assert parsed["init_chain_idx"] == -1
     graph = MLXGraph.GetRootAs(delegate.data[_HEADER:], 0)
     metas = {i: _meta(graph.TensorMeta(i)) for i in range(graph.TensorMetaLength())}
-    keys = {given["slot_idx"]: given["name"] for given in parsed["named_slots"]}
+    named = [given for given in parsed["named_slots"] if given["slot_type"] == 0]
+    keys = {given["slot_idx"]: given["name"] for given in named}
     count = parsed["num_constant_tensors"]
     return MLXProgram(
         inputs=tuple(given["idx"] for given in parsed["input_map"]),
@@ -90,6 +96,7 @@ def program_of(delegate: Delegate) -> MLXProgram:
         metas=metas,
         chains=tuple(tuple(chain["instructions"]) for chain in parsed["instruction_chains"]),
         main=parsed["main_chain_idx"],
+        kinds=tuple(given["slot_type"] for given in parsed["input_map"]),
     )
 
 

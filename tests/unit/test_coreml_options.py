@@ -8,14 +8,17 @@ from pathlib import Path
 
 import coremltools as ct
 import pytest
+import torch
 from executorch.backends.apple.coreml.compiler import CoreMLBackend
 from executorch.exir.backend.compile_spec_schema import CompileSpec
 
+import cede
 from cede import api
 from cede.backends.coreml.options import (
     ComputeUnit,
     CoreMLOptions,
     Precision,
+    Quantize,
     Target,
     compile_specs,
 )
@@ -51,6 +54,29 @@ def test_every_target_reaches_the_compiler(target: Target) -> None:
     given = specs(CoreMLOptions(minimum_deployment_target=target))
     assert CoreMLBackend.min_deployment_target_from_compile_specs(given) is ct.target[target.value]
     assert target.needs_inputs == (ct.target[target.value] < ct.target.iOS18)
+
+
+@pytest.mark.parametrize("asked", Quantize)
+def test_weights_in_int4_reach_the_compiler(asked: Quantize) -> None:
+    read = CoreMLBackend.op_linear_quantizer_config_from_compile_specs(
+        specs(CoreMLOptions(quantize=asked))
+    )
+    assert (read is None) == (asked is Quantize.none)
+    if read is not None:
+        assert (read.granularity.name == "PER_BLOCK") == (asked is Quantize.b4w)
+        with pytest.raises(ConfigError, match="needs iOS18 or macOS15"):
+            compile_specs(CoreMLOptions(quantize=asked, minimum_deployment_target=Target.iOS17))
+
+
+def test_int4_makes_a_delegate_smaller() -> None:
+    program = torch.export.export(torch.nn.Linear(256, 256).eval(), (torch.randn(2, 256),))
+    sizes = {}
+    for asked in Quantize:
+        given = [f"options.coreml.quantize={asked.value}", "backends=[coreml]"]
+        sizes[asked] = len(cede.lower(program, config=load_config(overrides=given)).buffer)
+    plain = sizes[Quantize.none]
+    assert sizes[Quantize.b4w] < 0.5 * plain
+    assert sizes[Quantize.c4w] < 0.5 * plain
 
 
 def test_a_wrong_option_names_the_right_ones() -> None:

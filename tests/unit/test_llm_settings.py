@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import json
 from dataclasses import fields
+from enum import Enum
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
+from cede.config import Config
 from cede.config.fit import Problems
 from cede.errors import ConfigError
 from cede.llm import load_settings, ready_llm_configs
 from cede.llm.data import data, params_names
+from cede.llm.delegates import backends_of
 from cede.llm.metadata import metadata_problems, read_metadata
 from cede.llm.upstream import config_module, schema
 
@@ -182,6 +185,41 @@ def test_backends_get_what_executorch_would_give_them(tmp_path: Path) -> None:
     assert made.config.options == {
         "coreml": {"compute_unit": "cpu_only", "minimum_deployment_target": "iOS18"}
     }
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "options"),
+    [
+        ("coreml", {"quantize": "b4w"}, {"quantize": "b4w", "compute_unit": "cpu_only"}),
+        ("coreml", {"ios": 15}, {"minimum_deployment_target": "iOS15", "compute_unit": "cpu_only"}),
+        ("tosa", {"version": "TOSA-1.0+INT"}, {"version": "TOSA-1.0+INT"}),
+        ("tosa", {}, {}),
+        ("vgf", {"compile_spec": "TOSA-1.0+INT", "compiler_flags": ["a"]},
+         {"version": "TOSA-1.0+INT", "compiler_flags": ["a"]}),
+        ("ethosu", {"extra_flags": ["a"]}, {"target": "ethos-u85-128", "extra_flags": ["a"]}),
+    ],
+)  # fmt: skip
+def test_a_backends_fields_are_its_options(
+    name: str, given: dict[str, Any], options: dict[str, Any]
+) -> None:
+    """Also where the backend can't lower here."""
+    llm = schema()()
+    section = getattr(llm.backend, name)
+    section.enabled = True
+    for key, value in given.items():
+        kind = type(getattr(section, key))
+        setattr(section, key, kind(value) if issubclass(kind, Enum) else value)
+    if "quantize" in given:
+        section.quantize = config_module().CoreMLQuantize(given["quantize"])
+    problems = Problems(origin=lambda _: "")
+    made = backends_of(llm, Config(), problems, [], {name: given})
+    assert (made.options.get(name) or {}) == options
+
+
+def test_int4_of_core_ml_needs_a_system_that_has_it(tmp_path: Path) -> None:
+    backend = {"coreml": {"enabled": True, "quantize": "c4w", "ios": 17}}
+    [line] = told(tmp_path, backend=backend)
+    assert line.endswith("quantize: needs iOS18 or later, and it is to run on iOS17")
 
 
 def test_paths_of_the_section_are_relative_to_the_file(tmp_path: Path) -> None:

@@ -10,7 +10,9 @@ import torch
 from tests.unit.delegated import NETS, ask, edge_of, exported, inside, lowered_by, tagged
 
 import cede
-from cede.backends.tosa.options import Extension, Profile, TosaOptions
+from cede.backends.ethosu import plugin as ethosu
+from cede.backends.tosa.options import Extension, Profile, TosaOptions, integers_alone
+from cede.backends.vgf import plugin as vgf
 from cede.errors import LoweringError, PluginError
 from cede.running.pte import delegates_of
 
@@ -64,6 +66,24 @@ def test_the_specification_is_spelled_as_tosa_does() -> None:
     assert TosaOptions().specification == "TOSA-1.0+FP"
     given = TosaOptions(profile=Profile.fp_int, extensions=[Extension.int16, Extension.bf16])
     assert given.specification == "TOSA-1.0+FP+INT+int16+bf16"
+    assert TosaOptions(version="TOSA-1.0+INT").specification == "TOSA-1.0+INT"
+    assert integers_alone("TOSA-1.0+INT+int16")
+    assert not integers_alone("TOSA-1.0+FP+INT")
+
+
+@tosa
+def test_flags_reach_arms_compilers() -> None:
+    """As their partitioners hold them."""
+    flags = ["--verbose-performance"]
+    for own, options in (
+        (ethosu, ethosu.EthosUOptions(extra_flags=flags)),
+        (vgf, vgf.VgfOptions(version="TOSA-1.0+INT+int16", compiler_flags=flags)),
+    ):
+        specs = own._stock(options).delegation_spec.compile_specs
+        told = {spec.key: bytes(spec.value).decode() for spec in specs}
+        assert flags[0] in told["compile_flags"]
+        assert ("u55" in told["tosa_spec"]) == (own is ethosu)
+    assert told["tosa_spec"] == "TOSA-1.0+INT+int16"
 
 
 @tosa

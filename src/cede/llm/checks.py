@@ -78,7 +78,7 @@ def check(llm: Any, config: Config, values: Mapping[str, Any], problems: Problem
     check_prequantized(llm, problems)
     check_model(llm.base, problems)
     config = numbers_of(llm, config, problems, notes, values.get("quantization") or {})
-    config = backends_of(llm, config, problems, notes)
+    config = backends_of(llm, config, problems, notes, values.get("backend") or {})
     config = lowering_of(llm, config)
     metadata = read_metadata(llm.base.metadata, problems)
     return Found(config=config, metadata=metadata, methods=methods, notes=notes)

@@ -6,6 +6,7 @@ from dataclasses import fields, replace
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
+from cede.config.options import check_options
 from cede.errors import CedeError, ConfigError
 from cede.llm.data import data
 
@@ -20,7 +21,13 @@ ENABLED = "enabled"
 HERE = "section"
 
 
-def backends_of(llm: Any, config: Config, problems: Problems, notes: list[str]) -> Config:
+def backends_of(
+    llm: Any,
+    config: Config,
+    problems: Problems,
+    notes: list[str],
+    written: Mapping[str, Any],
+) -> Config:
     """The config with the backends that are enabled.
 
     Args:
@@ -29,6 +36,7 @@ def backends_of(llm: Any, config: Config, problems: Problems, notes: list[str]) 
         problems: where problems are added: options that can't be had, backends that can't lower
             here.
         notes: where remarks are added.
+        written: what the file says in `backend`.
     """
     table: Mapping[str, Mapping[str, Any]] = data("backends.json")["backends"]
     enabled, options = [], dict(config.options)
@@ -39,13 +47,12 @@ def backends_of(llm: Any, config: Config, problems: Problems, notes: list[str]) 
         known = table.get(each.name, {})
         name = known.get("backend", each.name)
         enabled.append(name)
-        given = _options(section, each.name, name, known, problems, notes)
-        if given:
+        passed = _passed(written.get(each.name), known)
+        if given := _options(section, each.name, name, known, passed, problems, notes):
             options[name] = given | dict(options.get(name) or {})
-    if config.backends:
-        for name in enabled:
-            if name not in config.backends:
-                problems.add("cede.backends", f"lacks {name}, which the section backend enables")
+    for name in enabled if config.backends else ():
+        if name not in config.backends:
+            problems.add("cede.backends", f"lacks {name}, which the section backend enables")
     made = replace(config, backends=config.backends or enabled, options=options)
     if not made.backends:
         names = ", ".join(each.name for each in fields(llm.backend))
@@ -76,9 +83,11 @@ def _options(
     key: str,
     name: str,
     known: Mapping[str, Any],
+    passed: set[str],
     problems: Problems,
     notes: list[str],
 ) -> dict[str, Any]:
+    """The options that a section means; fields of `passed` are so with their defaults too."""
     plain, made = type(section)(), {}
     for each in fields(section):
         value = getattr(section, each.name)
@@ -88,15 +97,36 @@ def _options(
         if each.name in known.get("told", {}):
             if value != known["told"][each.name]["unless"]:
                 notes.append(f"{path}: {known['told'][each.name]['note']}")
-        elif value == getattr(plain, each.name) and each.name not in known.get("always", ()):
+        elif value == getattr(plain, each.name) and each.name not in passed:
             continue
         elif each.name in known.get("options", {}):
             plain_value = value.value if isinstance(value, Enum) else value
             form = known.get("forms", {}).get(each.name)
             made[known["options"][each.name]] = form.format(value) if form else plain_value
         else:
-            problems.add(path, f"can't be had; cede's options are cede.options.{name}")
+            why = known.get("cant", {}).get(each.name, f"cede's options are cede.options.{name}")
+            problems.add(path, f"can't be had; {why}")
+    _needs(made, key, known, problems)
     return made
+
+
+def _passed(section: Any, known: Mapping[str, Any]) -> set[str]:
+    """Fields whose default is not cede's: always, or where the file gives them."""
+    given = section if isinstance(section, dict) else {}
+    written = {name for name in known.get("written", ()) if name in given}
+    return {*known.get("always", ()), *written}
+
+
+def _needs(
+    given: Mapping[str, Any], key: str, known: Mapping[str, Any], problems: Problems
+) -> None:
+    """Add options that another one does not go with."""
+    for name, (other, values) in known.get("needs", {}).items():
+        if name in given and given.get(other, values[0]) not in values:
+            problems.add(
+                f"backend.{key}.{name}",
+                f"needs {values[0]} or later, and it is to run on {given[other]}",
+            )
 
 
 def _available(config: Config, problems: Problems, path: str) -> None:
@@ -116,6 +146,10 @@ def _available(config: Config, problems: Problems, path: str) -> None:
         problems.add("cede", str(error))
         return
     before = len(problems.lines)
+    try:
+        check_options(config, host.backends, host.backend)
+    except ConfigError as error:
+        problems.add("cede", str(error))
     for name in config.backends:
         if (why := host.availability(name).lower) is not None:
             problems.add("backend", f"{name} can't lower here: {why}")

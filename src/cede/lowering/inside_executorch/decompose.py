@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 import torch
+from executorch.exir.program._program import edge_no_decomp_namespace
 from torch._C import DispatchKey
 from torch._ops import OperatorBase
 from torch.export import ExportedProgram, decomp_utils, exported_program
@@ -52,6 +53,7 @@ def _run_decompositions(stock: Callable[..., Any]) -> Callable[..., Any]:
             with_origins(self.graph_module)
             _forget_notes(self.graph)
             return self
+        _reshape_behind_kept(self)
         made = stock(self, table, *args, **kwargs)
         facts = {node: set(node.meta) for node in made.graph.nodes}
         left = {node.target for node in facts if node.op == "call_function"}
@@ -60,6 +62,19 @@ def _run_decompositions(stock: Callable[..., Any]) -> Callable[..., Any]:
         return made
 
     return run
+
+
+def _reshape_behind_kept(program: ExportedProgram) -> None:
+    """Let views be copies where ExecuTorch keeps ops whole under names of its own.
+
+    Traced under such a name, attention may give another layout than it did before, with which a
+    view behind it fails; a reshape becomes a view or a copy, as the layout wants it.
+    """
+    nodes = [node for node in program.graph.nodes if node.op == "call_function"]
+    if any(getattr(node.target, "namespace", "") == edge_no_decomp_namespace for node in nodes):
+        for node in nodes:
+            if node.target is torch.ops.aten.view.default:
+                node.target = torch.ops.aten.reshape.default
 
 
 def _takes_apart(table: dict[Any, Any], graph: Graph) -> bool:
