@@ -91,6 +91,7 @@ def test_a_pruned_vocabulary(tmp_path: Path) -> None:
     assert "model.output_prune_map: 200 is no token" in told(asked(tmp_path, maps[0]))
 
 
+@pytest.mark.slow
 def test_a_table_for_every_head(tmp_path: Path) -> None:
     found = ran(asked(tmp_path, "model.expand_rope_table=true"))
     assert distance(found, eager(asked(tmp_path))) < 1e-4
