@@ -10,7 +10,7 @@ from cede.backends.openvino.bonds import Bonded
 from cede.backends.openvino.extended import Extended
 from cede.backends.openvino.installed import available
 from cede.backends.openvino.operators import operator
-from cede.backends.openvino.quantizer import FOUR_BITS, QUANTIZER
+from cede.backends.openvino.quantizer import FOUR_BITS, GROUPED, QUANTIZER
 from cede.backends.openvino.review import weights_that_leave
 from cede.backends.openvino.vetoes import (
     dtype,
@@ -90,6 +90,7 @@ def cede_quantizers() -> Iterator[Quantizer]:
     """How its programs are annotated for int8."""
     yield QUANTIZER
     yield FOUR_BITS
+    yield from GROUPED
 
 
 @hookimpl
@@ -109,6 +110,6 @@ def cede_backends() -> Iterator[Backend]:
         rates=_rates,
         compile_specs=_specs,
         options=OpenvinoOptions,
-        quantizers=("openvino", "openvino_c4"),
+        quantizers=(QUANTIZER.name, FOUR_BITS.name, *(each.name for each in GROUPED)),
         objects=wrong,
     )

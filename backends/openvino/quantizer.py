@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from cede.backends.openvino.installed import available
@@ -23,10 +24,10 @@ def _make(mode: str, per_channel: bool) -> Any:
     )
 
 
-def _make_four_bits(mode: str, per_channel: bool) -> Any:
+def _make_four_bits(group: int, mode: str, per_channel: bool) -> Any:
     from executorch.backends.openvino.quantizer import OpenVINOQuantizer, QuantizationMode
 
-    return OpenVINOQuantizer(mode=QuantizationMode.INT4WO_SYM, group_size=GROUP, ratio=1)
+    return OpenVINOQuantizer(mode=QuantizationMode.INT4WO_SYM, group_size=group, ratio=1)
 
 
 def _available() -> str | None:
@@ -44,6 +45,11 @@ QUANTIZER = Quantizer(
     masks=False,
 )
 FOUR_BITS = replace(
-    QUANTIZER, name="openvino_c4", modes=("weight-only",), make=_make_four_bits,
+    QUANTIZER, name="openvino_c4", modes=("weight-only",), make=partial(_make_four_bits, GROUP),
     granularities=(True,),
 )  # fmt: skip
+GROUPED = tuple(
+    replace(FOUR_BITS, name=f"openvino_c4_{group}", make=partial(_make_four_bits, group))
+    for group in (32, 64, 128, 256)
+)
+"""The same with another group."""

@@ -18,6 +18,7 @@ from cede.llm import load_settings, ready_llm_configs
 from cede.llm.data import data, params_names
 from cede.llm.delegates import backends_of
 from cede.llm.metadata import metadata_problems, read_metadata
+from cede.llm.numbers import numbers_of
 from cede.llm.upstream import config_module, schema
 
 ON = ["backend.xnnpack.enabled=true"]
@@ -214,6 +215,29 @@ def test_a_backends_fields_are_its_options(
     problems = Problems(origin=lambda _: "")
     made = backends_of(llm, Config(), problems, [], {name: given})
     assert (made.options.get(name) or {}) == options
+
+
+@pytest.mark.parametrize(
+    ("name", "fields", "quantizer", "note"),
+    [
+        ("openvino_4wo", [None, 32], "openvino_c4", ""),
+        ("openvino_4wo", [64, 256], "openvino_c4_64", ""),
+        ("openvino_4wo", [None, 256], "openvino_c4_256", ""),
+        (
+            "openvino_8wo",
+            [64, 32],
+            "openvino",
+            "quantization.group_size: openvino_8wo has no groups",
+        ),
+    ],
+)
+def test_groups_of_openvino(name: str, fields: list[int | None], quantizer: str, note: str) -> None:
+    llm, notes = schema()(), list[str]()
+    llm.quantization.pt2e_quantize = config_module().Pt2eQuantize(name)
+    llm.quantization.group_size, llm.backend.openvino.nncf_compression_group_size = fields
+    problems = Problems(origin=lambda _: "")
+    made = numbers_of(llm, Config(), problems, notes, {})
+    assert (made.quantize.pt2e, notes, problems.lines) == (quantizer, [note] if note else [], [])
 
 
 def test_int4_of_core_ml_needs_a_system_that_has_it(tmp_path: Path) -> None:

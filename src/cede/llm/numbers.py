@@ -39,7 +39,7 @@ def numbers_of(
     asked = llm.quantization
     _clashes(llm, config.quantize, problems)
     if asked.pt2e_quantize is not None:
-        return replace(config, quantize=_pt2e(asked, config.quantize, problems))
+        return replace(config, quantize=_pt2e(llm, config.quantize, problems, notes))
     quantize = config.quantize
     if asked.qmode:
         quantize = _linear(llm, quantize, problems, notes)
@@ -117,12 +117,36 @@ def _table(llm: Any, quantize: QuantizeConfig, problems: Problems) -> QuantizeCo
     return replace(quantize, embedding=text)
 
 
-def _pt2e(asked: Any, quantize: QuantizeConfig, problems: Problems) -> QuantizeConfig:
-    name = asked.pt2e_quantize.value
+def _pt2e(
+    llm: Any, quantize: QuantizeConfig, problems: Problems, notes: list[str]
+) -> QuantizeConfig:
+    name = llm.quantization.pt2e_quantize.value
     table = data("backends.json")
     known: Mapping[str, Mapping[str, Any]] = table["pt2e"]
     if name not in known:
         why = next(text for begin, text in table["pt2e_cant"].items() if name.startswith(begin))
         problems.add("quantization.pt2e_quantize", f"can't be had: {name}: {why}")
         return quantize
-    return replace(quantize, **known[name])
+    made = replace(quantize, **known[name])
+    path, group = _group(llm, table["pt2e_groups"].get(name, {}))
+    if group is None:
+        return made
+    if name not in table["pt2e_groups"]:
+        notes.append(f"{path}: {name} has no groups")
+        return made
+    sizes = table["pt2e_groups"][name]["sizes"]
+    if group not in sizes:
+        problems.add(path, f"is {group}; give one of {', '.join(map(str, sizes))}")
+    return replace(made, pt2e=f"{made.pt2e}_{group}")
+
+
+def _group(llm: Any, known: Mapping[str, Any]) -> tuple[str, int | None]:
+    """The group size that is asked for, None for none, and where."""
+    group: int | None = llm.quantization.group_size
+    if group is not None or not known:
+        return "quantization.group_size", group
+    section, name = known["field"]
+    backend = getattr(llm.backend, section)
+    value = getattr(backend, name)
+    path = f"backend.{section}.{name}"
+    return path, None if value == getattr(type(backend)(), name) else value
