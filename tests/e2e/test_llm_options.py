@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -15,9 +17,6 @@ from cede.llm import LlmProgram, LlmSettings, export_llm, load_settings, load_to
 from cede.llm.build import model_of, prepare
 from cede.llm.calls import calls_with
 from cede.llm.generating import logits_of
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 SIZES = {"dim": 64, "hidden_dim": 128, "n_layers": 2, "n_heads": 4, "vocab_size": 128}
 IDS = [5, 17, 3, 99, 64, 2, 40, 8]
@@ -121,3 +120,17 @@ def test_a_text_is_read_by_a_pruned_vocabulary(tmp_path: Path) -> None:
     assert tokens.tolist() == [[1, 0, 0]]
     with pytest.raises(ConfigError, match="keeps none of its tokens"):
         calls_with("w5", tokenizer, llm)
+
+
+def test_a_library_of_operators_is_loaded_before_the_model_is_built(tmp_path: Path) -> None:
+    spec = importlib.util.find_spec("executorch.kernels.quantized")
+    assert spec is not None
+    assert spec.submodule_search_locations is not None
+    [library] = Path(spec.submodule_search_locations[0]).glob("*quantized_ops_aot_lib*")
+    prepare(asked(tmp_path, f"export.so_library={library}"))
+    assert str(library.resolve()) in torch.ops.loaded_libraries
+    other = tmp_path / "other.so"
+    other.write_text("no library")
+    assert f"{other} can't be loaded" in told(asked(tmp_path, f"export.so_library={other}"))
+    with pytest.raises(ConfigError, match=r"export\.so_library: .*gone\.so: no such file"):
+        asked(tmp_path, "export.so_library=gone.so")

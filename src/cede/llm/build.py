@@ -11,6 +11,7 @@ from cede.llm.adapters import adapters_for
 from cede.llm.delegates import products
 from cede.llm.fits import context_fits, fits, heads_fit
 from cede.llm.inputs import example_inputs
+from cede.llm.library import load_library
 from cede.llm.metadata import metadata_of
 from cede.llm.models import checkpoint_path, params_of
 from cede.llm.prequantized import sizes_fit, taken_apart, without
@@ -77,6 +78,7 @@ def prepare(settings: LlmSettings) -> Prepared:
     """
     llm = settings.llm
     problems = Problems(origin=settings.config.origin)
+    load_library(llm, problems)
     weights = None
     if not llm.base.random_weights:
         path = checkpoint_path(llm.base.checkpoint)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from cede.llm.debug import check_debug
 from cede.llm.delegates import backends_of
+from cede.llm.library import check_library
 from cede.llm.metadata import read_metadata
 from cede.llm.methods import lowering_of, methods_of
 from cede.llm.models import check_model
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
 CANT: Mapping[str, str] = {
     "model.use_moe_quantized_op": "torchao's builds have no torchao::_pack_8bit_act_4bit_weight"
     " here, which packs its weights: leave it out",
-    "export.so_library": "import the library in a plugin (cede.plugins.files)",
     "quantization.calibration_tasks": "give calls as cede.quantize.calibration",
     "quantization.calibration_limit": "give calls as cede.quantize.calibration",
     "quantization.calibration_seq_length": "give calls as cede.quantize.calibration",
@@ -74,6 +74,7 @@ def check(llm: Any, config: Config, values: Mapping[str, Any], problems: Problem
     methods = methods_of(llm, problems)
     _unused(llm, problems)
     check_debug(llm, problems, notes)
+    check_library(llm, problems)
     check_pruned(llm, problems, notes)
     check_prequantized(llm, problems)
     check_model(llm.base, problems)

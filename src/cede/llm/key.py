@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cede.files import sha256_of
+from cede.llm.library import library_of
 from cede.llm.models import checkpoint_path
 from cede.llm.pruned import KEYS
 from cede.programs.content import Opaque, digest, plain
@@ -75,6 +76,7 @@ def _named(settings: LlmSettings) -> list[Path]:
     maps = [getattr(settings.llm.model, key) for key in KEYS]
     named = [checkpoint_path(base.checkpoint)] if base.checkpoint else []
     named += [Path(text).expanduser() for text in (base.params, base.tokenizer_path, *maps) if text]
+    named += [library_of(settings.llm)]
     found = [file for path in named if path is not None for file in _with(path)]
     several = (each.lora_config for each in settings.llm.multimethod.methods)
     for adapter in (base.lora_config, *several):
