@@ -122,6 +122,15 @@ def test_a_text_is_read_by_a_pruned_vocabulary(tmp_path: Path) -> None:
         calls_with("w5", tokenizer, llm)
 
 
+def test_so_many_tokens_of_a_text_are_read(tmp_path: Path) -> None:
+    tokenizer = load_tokenizer(words(tmp_path))
+    llm = asked(tmp_path, "quantization.calibration_seq_length=2").llm
+    [[tokens, _]] = calls_with("w9 w5 w3 w3", tokenizer, llm)
+    assert tokens.tolist() == [[9, 5]]
+    with pytest.raises(ConfigError, match="calibration_seq_length: is 0, must be 1 or more"):
+        asked(tmp_path, "quantization.calibration_seq_length=0")
+
+
 def test_a_library_of_operators_is_loaded_before_the_model_is_built(tmp_path: Path) -> None:
     spec = importlib.util.find_spec("executorch.kernels.quantized")
     assert spec is not None

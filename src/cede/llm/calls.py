@@ -51,7 +51,7 @@ def program_calls(text: str, tokenizer: Tokenizer, llm: Any) -> list[tuple[Any, 
 
 def _ids(text: str, tokenizer: Tokenizer, llm: Any) -> list[int]:
     """Of the tokens that the model reads; a pruned vocabulary has lost the others."""
-    ids = tokenizer.encode(text)
+    ids = tokenizer.encode(text)[: llm.quantization.calibration_seq_length]
     if not llm.model.input_prune_map:
         return ids
     given = token_map(llm.model.input_prune_map, "model.input_prune_map", Problems(origin=str))

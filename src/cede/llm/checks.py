@@ -28,14 +28,14 @@ if TYPE_CHECKING:
 CANT: Mapping[str, str] = {
     "model.use_moe_quantized_op": "torchao's builds have no torchao::_pack_8bit_act_4bit_weight"
     " here, which packs its weights: leave it out",
-    "quantization.calibration_tasks": "give calls as cede.quantize.calibration",
-    "quantization.calibration_limit": "give calls as cede.quantize.calibration",
-    "quantization.calibration_seq_length": "give calls as cede.quantize.calibration",
+    "quantization.calibration_tasks": "lm_eval reads its tasks from the network: give text as"
+    " quantization.calibration_data, or calls as cede.quantize.calibration",
 }
 """Paths whose values can't differ from their defaults, with what to do instead."""
 
 UNUSED: Mapping[str, str] = {
     "base.preq_group_size": "base.preq_mode",
+    "quantization.calibration_limit": "quantization.calibration_tasks",
     "base.preq_embedding_quantize": "base.preq_mode",
     "model.static_quantize_kv_cache_scale": "model.static_quantize_kv_cache",
     "multimethod.share_mutable_buffers": "multimethod.methods",
@@ -90,6 +90,9 @@ def _cant(llm: Any, problems: Problems) -> None:
     for path, why in CANT.items():
         if _at(llm, path) != _at(plain, path):
             problems.add(path, f"can't be had: {why}")
+    length = llm.quantization.calibration_seq_length
+    if length is not None and length < 1:
+        problems.add("quantization.calibration_seq_length", f"is {length}, must be 1 or more")
     if llm.quantization.quantize_scope.value != "full":
         problems.add(
             "quantization.quantize_scope", "can't be had: use rules in cede.quantize.layers"
