@@ -140,7 +140,8 @@ def test_a_program_with_an_adapter_is_the_model_with_it_merged(
     assert len(made.lowered.plan.delegations) == 4  # as without: one a layer, and two at the end
 
 
-@pytest.mark.parametrize("quant", [None, pytest.param("int8", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("quant", [None, "int8"])
 def test_programs_with_two_adapters_have_their_weights_in_one_file(
     hub: tuple[Path, torch.nn.Module], tmp_path: Path, quant: str | None
 ) -> None:

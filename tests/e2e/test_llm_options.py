@@ -98,6 +98,7 @@ def test_a_table_for_every_head(tmp_path: Path) -> None:
     assert "the model has 4 and 2" in told(settings)
 
 
+@pytest.mark.slow
 def test_a_cache_with_fixed_scales(tmp_path: Path) -> None:
     fixed = ["model.static_quantize_kv_cache=true", "model.enable_dynamic_shape=false"]
     settings = asked(tmp_path, *fixed, "model.static_quantize_kv_cache_scale=0.01")

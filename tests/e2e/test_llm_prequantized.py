@@ -121,6 +121,7 @@ def test_integers_of_the_checkpoint_are_computed_with(
     assert all(op.id in taken for op in made.lowered.graph.ops if op.kind == "aten.linear")
 
 
+@pytest.mark.slow
 def test_rotations_of_spinquant_are_computed(tmp_path: Path, checkpoint: dict[str, Tensor]) -> None:
     settings = asked(tmp_path, MODE, "quantization.use_spin_quant=native")
     export_llm(settings)
