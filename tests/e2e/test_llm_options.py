@@ -17,6 +17,7 @@ from cede.llm import LlmProgram, LlmSettings, export_llm, load_settings, load_to
 from cede.llm.build import model_of, prepare
 from cede.llm.calls import calls_with
 from cede.llm.generating import logits_of
+from cede.quant.pt2e import AnnotationReport
 
 SIZES = {"dim": 64, "hidden_dim": 128, "n_layers": 2, "n_heads": 4, "vocab_size": 128}
 IDS = [5, 17, 3, 99, 64, 2, 40, 8]
@@ -144,3 +145,39 @@ def test_a_library_of_operators_is_loaded_before_the_model_is_built(tmp_path: Pa
     assert f"{other} can't be loaded" in told(asked(tmp_path, f"export.so_library={other}"))
     with pytest.raises(ConfigError, match=r"export\.so_library: .*gone\.so: no such file"):
         asked(tmp_path, "export.so_library=gone.so")
+
+
+def test_scales_are_searched_for_where_hqq_is_asked_for(tmp_path: Path) -> None:
+    mode = ["quantization.qmode=8da4w", "quantization.group_size=32"]
+    plain, settings = asked(tmp_path, *mode), asked(tmp_path, *mode, "quantization.use_hqq=true")
+    assert any("searched for least squared error" in note for note in settings.notes)
+    assert not any("use_hqq" in note for note in plain.notes)
+    whole, rounded, found = eager(asked(tmp_path)), eager(plain), eager(settings)
+    assert distance(found, whole) < 0.95 * distance(rounded, whole)
+    wide = asked(tmp_path, "quantization.qmode=int8", "quantization.use_hqq=true")
+    assert any("rounded to the nearest step" in note for note in wide.notes)
+
+
+@pytest.mark.slow
+def test_scales_that_were_searched_for_are_the_programs(tmp_path: Path) -> None:
+    mode = ["quantization.qmode=8da4w", "quantization.group_size=32", "quantization.use_hqq=true"]
+    settings = asked(tmp_path, *mode)
+    assert distance(ran(settings), eager(settings)) < 0.02
+
+
+@pytest.mark.slow
+def test_linear_modules_alone_are_quantized(tmp_path: Path) -> None:
+    static = ["cede.quantize.pt2e=xnnpack", "cede.quantize.pt2e_mode=static",
+              "model.use_kv_cache=false", f"base.tokenizer_path={words(tmp_path)}",
+              f"quantization.calibration_data={' '.join(f'w{id}' for id in IDS)}"]  # fmt: skip
+    settings = asked(tmp_path, *static, "quantization.quantize_scope=linear")
+    done = export_llm(settings)
+    found = logits_of(LlmProgram(settings.output), IDS)
+    assert isinstance(done.quantization, AnnotationReport)
+    assert {row.op for row in done.quantization.rows if row.scheme} == {"aten.linear"}
+    assert 1e-4 < distance(found, eager(asked(tmp_path))) < 0.05
+    with pytest.raises(ConfigError, match=r"quantize_scope: is of no use without"):
+        asked(tmp_path, "quantization.quantize_scope=linear")
+    rule = "cede.quantize.layers=[{select: 'op:aten.add', mode: none}]"
+    with pytest.raises(ConfigError, match=r"quantize_scope: does not go with"):
+        asked(tmp_path, *static, rule, "quantization.quantize_scope=linear")

@@ -93,10 +93,6 @@ def _cant(llm: Any, problems: Problems) -> None:
     length = llm.quantization.calibration_seq_length
     if length is not None and length < 1:
         problems.add("quantization.calibration_seq_length", f"is {length}, must be 1 or more")
-    if llm.quantization.quantize_scope.value != "full":
-        problems.add(
-            "quantization.quantize_scope", "can't be had: use rules in cede.quantize.layers"
-        )
     asked = llm.quantization
     quantized = asked.qmode or asked.embedding_quantize or asked.pt2e_quantize
     if llm.model.dtype_override.value != "fp32" and (quantized or _int8_cache(llm)):

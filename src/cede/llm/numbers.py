@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from cede.config import LayerConfig
 from cede.errors import ConfigError
 from cede.llm.data import data
 
@@ -18,6 +19,8 @@ DEFAULT_GROUPS = {"8da4w": 128, "4w": 256}
 """Group sizes of `export_llm` where none is given."""
 
 GPTQ = "8da4w-gptq"
+FITTED, NONE = "fitted", "none"
+"""Of `quantize.scales`, and the mode of a rule for what stays as it is."""
 
 
 def numbers_of(
@@ -38,20 +41,55 @@ def numbers_of(
     """
     asked = llm.quantization
     _clashes(llm, config.quantize, problems)
+    asked.use_hqq = bool(written.get("use_hqq"))  # true is the default of export_llm
     if asked.pt2e_quantize is not None:
-        return replace(config, quantize=_pt2e(llm, config.quantize, problems, notes))
-    quantize = config.quantize
+        quantize = _pt2e(llm, config.quantize, problems, notes)
+        return replace(config, quantize=_scoped(asked, quantize, problems))
+    quantize = _scoped(asked, config.quantize, problems)
     if asked.qmode:
         quantize = _linear(llm, quantize, problems, notes)
     elif asked.group_size is not None:
         problems.add("quantization.group_size", "is of no use without quantization.qmode")
     if asked.embedding_quantize:
         quantize = _table(llm, quantize, problems)
-    if written.get("use_hqq") and asked.qmode:
-        notes.append(
-            "quantization.use_hqq: weights are rounded to the nearest step of a symmetric scale"
+    return replace(config, quantize=_searched(asked, quantize, notes))
+
+
+def _searched(asked: Any, quantize: QuantizeConfig, notes: list[str]) -> QuantizeConfig:
+    """With scales that are searched for in place of those that HQQ finds, if it is asked for."""
+    asked.use_hqq = asked.use_hqq and quantize.scales != FITTED
+    if not asked.use_hqq or not (asked.qmode or asked.embedding_quantize):
+        return quantize
+    if quantize.mode not in DEFAULT_GROUPS:
+        notes.append("quantization.use_hqq: weights are rounded to the nearest step")
+        asked.use_hqq = False
+        return quantize
+    notes.append(
+        "quantization.use_hqq: scales of linear modules are searched for least squared error by"
+        " cede; embeddings are rounded to the nearest step"
+    )
+    return replace(quantize, scales=FITTED)
+
+
+def _scoped(asked: Any, quantize: QuantizeConfig, problems: Problems) -> QuantizeConfig:
+    """With a backend's quantizer for linear modules alone, if it is asked for."""
+    if asked.quantize_scope.value == "full":
+        return quantize
+    if not quantize.pt2e:
+        problems.add(
+            "quantization.quantize_scope",
+            "is of no use without quantization.pt2e_quantize or cede.quantize.pt2e",
         )
-    return replace(config, quantize=quantize)
+        return quantize
+    if quantize.layers:
+        problems.add(
+            "quantization.quantize_scope",
+            "does not go with cede.quantize.layers: give a rule {select: 'op:*', mode: none} first"
+            " and one for op:aten.linear there",
+        )
+    rules = [LayerConfig(select="op:*", mode=NONE),
+             LayerConfig(select="op:aten.linear", mode=quantize.pt2e_mode)]  # fmt: skip
+    return replace(quantize, layers=rules)
 
 
 def _clashes(llm: Any, quantize: QuantizeConfig, problems: Problems) -> None:

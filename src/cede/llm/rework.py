@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from cede.llm.calls import calls_with, program_calls
 from cede.llm.delegates import plain_caches
+from cede.llm.numbers import FITTED
 from cede.llm.prequantized import put_in, told_of
 from cede.llm.shared import tied_by_torchao, without_table
 from cede.llm.upstream import rewritten
@@ -17,8 +18,6 @@ if TYPE_CHECKING:
     from cede.llm.build import Prepared
     from cede.llm.settings import LlmSettings
     from cede.model import Model
-
-FITTED = "fitted"
 
 
 def reworked(module: torch.nn.Module, settings: LlmSettings, prepared: Prepared) -> torch.nn.Module:
@@ -56,11 +55,13 @@ def _quantized(made: Model, settings: LlmSettings, prepared: Prepared) -> Model:
     config, llm = settings.config, settings.llm
     tokenizer, made = prepared.tokenizer, tied_by_torchao(made, llm)
     quantize = without_table(config.quantize, llm)
-    if tokenizer is None or not fits_scales(settings):
+    alike = llm.quantization.use_hqq and not quantize.calibration
+    if not alike and (tokenizer is None or not fits_scales(settings)):
         return made.quantized(quantize, config)
     from cede.quant.source import quantize_model
 
-    calls = calls_with(llm.quantization.calibration_data, tokenizer, llm)
+    text = llm.quantization.calibration_data
+    calls = None if alike or tokenizer is None else calls_with(text, tokenizer, llm)
     module, rows = quantize_model(made.source(), quantize, calls)
     return replace(made, module=module.eval(), quantization=rows)
 
@@ -84,5 +85,5 @@ def annotated(made: Model, settings: LlmSettings, prepared: Prepared) -> Model:
 
 def fits_scales(settings: LlmSettings) -> bool:
     """Whether scales are fitted to the config's text."""
-    quantize = settings.config.quantize
-    return quantize.scales == FITTED and not quantize.calibration
+    quantize, asked = settings.config.quantize, settings.llm.quantization
+    return quantize.scales == FITTED and not quantize.calibration and not asked.use_hqq
